@@ -9,7 +9,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sfumato.errors import UsageError
-from sfumato.ledger.chain import require_utf8, write_body
+from sfumato.ledger.chain import read_body, require_utf8, write_body
 from sfumato.privacy.account import ORDERS, Cost
 from sfumato.privacy.canonical import canonical_json
 
@@ -109,6 +109,47 @@ class Charge:
         first, last = self._body
         run = "" if steps is None else f',"steps":{steps}'
         return f'{first},"at":"{at}","by":"{by}",{last}{run}}}'
+
+
+@dataclass(frozen=True, slots=True)
+class CarriedCharge:
+    """A charge of another process. Everything but `reads` is what the body of its entry says."""
+
+    accounts: tuple[str, ...]
+    cost: Cost
+    request: str
+    key: str | None
+    neighbours: str | None
+    reads: tuple[SnapshotRead, ...]
+    payers: str
+    bound_request: str
+    body: str
+
+    def __post_init__(self) -> None:
+        sound = are_sorted(self.accounts) and is_cost(self.cost) and is_digest(self.request)
+        named = (self.key is None or _is_name(self.key)) and is_relation(self.neighbours)
+        _require(sound and named, "the charge of another process is well formed")
+
+    @classmethod
+    def read(cls, body: str, reads: list[list[str]]) -> CarriedCharge:
+        """Return the charge that a body says."""
+        fields = read_body(body)
+        names, request = tuple(fields["accounts"]), fields["request"]
+        return cls(
+            names,
+            Cost.from_dict(fields["cost"]),
+            request,
+            fields["key"],
+            fields.get("neighbours"),
+            tuple(SnapshotRead(*read) for read in reads),
+            write_payers(names),
+            bind_request(request, fields.get("data", "")),
+            body,
+        )
+
+    def write_entry_body(self, at: str, by: str) -> str:
+        """Return the body as it was written, day and mark included."""
+        return self.body
 
 
 @dataclass(frozen=True, slots=True)

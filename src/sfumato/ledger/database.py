@@ -17,6 +17,7 @@ from sfumato.ledger.group_commit import CommitQueue
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
+    from weakref import WeakMethod
 
     from sfumato.ledger.tables import SqlConnection
     from sfumato.ledger.transaction import Transaction
@@ -71,6 +72,21 @@ class LedgerDatabase(ABC):
     def confirm(self, db: SqlConnection) -> None:  # noqa: B027 - most databases show only what is durable
         """Undo what is open, and return once everything that this connection has read is durable."""
 
+    def hand_over(
+        self, db: SqlConnection, messages: list[list[Any]], write: WeakMethod[Any]
+    ) -> list[Any] | None:
+        """Have another process write, or offer to write for others by `write` from now on.
+
+        Returns number and hash of each entry, or None for one that it declined. None as a whole says that
+        nobody was asked. An OSError says that all of it may be written, or nothing.
+        """
+        return None
+
+    def forget_threads(self) -> None:
+        """Replace locks after a fork, since the threads that may hold them do not exist in the child."""
+        self.turn = threading.RLock()
+        self.queue = CommitQueue()
+
     @abstractmethod
     def require_text(self, *texts: str) -> None:
         """Refuse texts that the database cannot keep, before they fail a batch that others share."""
@@ -102,11 +118,9 @@ def _after_in_parent() -> None:
 
 
 def _after_in_child() -> None:
-    """Replace all locks, since the threads that may have waited for them do not exist in the child."""
     global _forks
     for database in _closed_for_fork:
-        database.turn = threading.RLock()
-        database.queue = CommitQueue()
+        database.forget_threads()
     _closed_for_fork.clear()
     _forks = threading.RLock()
 

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
-from sfumato.errors import LedgerError
+from sfumato.errors import LedgerError, SfumatoError
 
 FATAL_CODES = ("SF-L101", "SF-L102", "SF-L103", "SF-L108", "SF-L112")
 """After one of these errors the ledger refuses every call: it is damaged, exchanged or in doubt."""
+
+
+def concerns_all_jobs(error: Exception) -> bool:
+    """Return whether an error in one job fails the whole batch.
+
+    Our own errors refuse one job, unless they say that the ledger is damaged. After an error of the database,
+    nothing is known about its transaction.
+    """
+    if isinstance(error, LedgerError):
+        return error.code in FATAL_CODES
+    return not isinstance(error, SfumatoError)
 
 
 def busy_error() -> LedgerError:

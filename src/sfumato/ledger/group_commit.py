@@ -12,15 +12,16 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
-from sfumato.errors import LedgerError, SfumatoError
-from sfumato.ledger import failpoints
-from sfumato.ledger.failures import FATAL_CODES, busy_error, unconfirmed_error
+from sfumato.ledger import failpoints, tables
+from sfumato.ledger.failures import busy_error, concerns_all_jobs, unconfirmed_error
 from sfumato.ledger.transaction import Transaction
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sfumato.ledger.books import Books
+    from sfumato.ledger.carried import CarriedWrite
+    from sfumato.ledger.tables import SqlConnection
 
 T = TypeVar("T")
 
@@ -46,15 +47,44 @@ class Job(Generic[T]):
     wrote = False
     leads = False
     done = False
+    is_written = False
+    """True once another process has written it durably."""
+    carried: CarriedWrite | None = None
+    """What another process was asked to write in its place."""
     woken: threading.Event | None = None
     """Set once the job is done or has to lead. A thread that leads from the start needs none."""
     _error: BaseException | None = None
     _result: T
 
-    def __init__(self, name: str, work: Callable[[Transaction], T]) -> None:
+    def __init__(
+        self,
+        name: str,
+        work: Callable[[Transaction], T],
+        carry: Callable[[], CarriedWrite] | None = None,
+        *,
+        is_for_others: bool = False,
+    ) -> None:
         self.name = name
         self.thread = threading.get_ident()
+        self.carry = carry
+        """Makes what another process has to know to do this job, if another one can."""
+        self.is_for_others = is_for_others
+        """True if the work writes for other processes. It sees its own writes."""
         self._work = work
+
+    def look_up(self, db: SqlConnection, after: int) -> None:
+        """Take the result from the chain, if another process has written this job's entry to it."""
+        if self.carried is None:
+            return
+        found = tables.find_mark(db, after, self.carried.mark)
+        if found is not None:
+            result = self.carried.read_reply(*found)
+            self._work = lambda _: result
+
+    def take_reply(self, seq: int, head: str) -> None:
+        """Take the result from another process, which has written it durably."""
+        if self.carried is not None:
+            self._result, self.wrote, self.is_written = self.carried.read_reply(seq, head), True, True
 
     def attempt(self, transaction: Transaction) -> None:
         """Run the work and keep its result or its refusal. Errors that concern every job are raised."""
@@ -97,26 +127,45 @@ class CommitBatch:
     """
 
     _committing = False
+    in_doubt = False
+    """True once another process was asked and has not replied, so that it may have written the jobs."""
 
     def __init__(self) -> None:
         self.jobs: list[Job[Any]] = []
 
+    @property
+    def open_jobs(self) -> list[Job[Any]]:
+        return [job for job in self.jobs if not job.is_written]
+
+    def carry_all(self) -> list[list[Any]] | None:
+        """Return the jobs as another process can do them, or None if it can not do all of them."""
+        if any(job.carry is None for job in self.jobs):
+            return None
+        for job in self.jobs:
+            job.carried = job.carry() if job.carry else None
+        return [job.carried.message for job in self.jobs if job.carried]
+
     def attempt_all(self, books: Books) -> Transaction:
         """Run all jobs, one after the other, in one transaction."""
-        transaction = Transaction(books, alone=len(self.jobs) == 1)
-        for job in self.jobs:
+        jobs = self.open_jobs
+        transaction = Transaction(books, alone=len(jobs) == 1 and not jobs[0].is_for_others)
+        for job in jobs:
             job.attempt(transaction)
         return transaction
 
     def reset(self) -> None:
         """Forget an attempt of which nothing was written, so that all jobs can run again."""
-        self._committing = False
-        for job in self.jobs:
+        self._committing = self.in_doubt
+        for job in self.open_jobs:
             job.reset()
+
+    def mark_asked(self) -> None:
+        """Note that another process is asked to write, so that an interruption leaves open whether it did."""
+        self._committing = True
 
     def mark_written(self) -> None:
         """Note that everything was sent to the database, and that the commit comes next."""
-        for job in self.jobs:
+        for job in self.open_jobs:
             if job.wrote:
                 failpoints.reach(f"{job.name}:written")
         self._committing = True  # from here on, an interruption leaves open whether the commit happened
@@ -129,7 +178,7 @@ class CommitBatch:
         if error is not None and not isinstance(error, Exception):
             error = unconfirmed_error() if self._committing else busy_error()
         for job in self.jobs:
-            if error is not None:
+            if error is not None and not job.is_written:
                 job.fail(error)
             job.done = True
             if job.woken is not None:
@@ -203,17 +252,8 @@ class CommitQueue:
             if not job.leads:
                 return
             if self._queue:
+                if job.is_for_others or self._queue[0].is_for_others:
+                    self._absent.add(job.thread)  # or this process and the others would take turns
                 self._queue[0].promote()
             else:
                 self._has_leader = False
-
-
-def concerns_all_jobs(error: Exception) -> bool:
-    """Return whether an error in one job fails the whole batch.
-
-    Our own errors refuse one job, unless they say that the ledger is damaged. After an error of the database,
-    nothing is known about its transaction.
-    """
-    if isinstance(error, LedgerError):
-        return error.code in FATAL_CODES
-    return not isinstance(error, SfumatoError)

@@ -8,6 +8,7 @@ from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
+from weakref import WeakMethod
 
 from sfumato.errors import LedgerError, UsageError
 from sfumato.ledger import failpoints, tables
@@ -20,9 +21,10 @@ from sfumato.ledger.api import (
     parse_account,
 )
 from sfumato.ledger.books import Books, check_entries
+from sfumato.ledger.carried import carry_charge, carry_release, write_carried
 from sfumato.ledger.chain import GENESIS, require_utf8
 from sfumato.ledger.commitment import commit_to_answer, draw_nonce
-from sfumato.ledger.failures import FATAL_CODES, require_same_ledger
+from sfumato.ledger.failures import FATAL_CODES, require_same_ledger, unconfirmed_error
 from sfumato.ledger.group_commit import CommitBatch, Job
 from sfumato.ledger.refusal import shortage_error, unknown_account_error
 from sfumato.ledger.transaction import BudgetShortage, KeptAnswer, PendingAnswer
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 
     from sfumato.ledger.api import Charge, Reserved, SnapshotRead, Verified
     from sfumato.ledger.books import AccountState
+    from sfumato.ledger.carried import CarriedWrite
     from sfumato.ledger.chain import Entry
     from sfumato.ledger.database import LedgerDatabase
     from sfumato.ledger.signing import SignedHead, SigningKey
@@ -127,7 +130,8 @@ class StoredLedger(ABC):
 
     def charge(self, charge: Charge) -> Charged | Released:
         self._database.require_text(*charge.accounts, charge.key or "", charge.neighbours or "")
-        done = self._write("charge", lambda transaction: transaction.charge(charge))
+        carry = partial(carry_charge, charge)
+        done = self._write("charge", lambda transaction: transaction.charge(charge), carry)
         # Most charges are new, and `_settle` has nothing to do for them.
         return done if isinstance(done, Charged) else self._settle(charge, done)
 
@@ -152,11 +156,14 @@ class StoredLedger(ABC):
         # Drawn and hashed before the lock is taken, so that others wait for less.
         nonce = draw_nonce()
         commitment = commit_to_answer(nonce, answer)
-        entry = self._write(
-            "release", lambda transaction: transaction.release(charged, commitment, nonce, answer)
-        )
-        released = Released(charged.seq, entry.hash, charged.cost, answer, replayed=False, entry=entry.seq)
-        return self._sign(released)
+
+        def write(transaction: Transaction) -> tuple[int, str]:
+            entry = transaction.release(charged, commitment, nonce, answer)
+            return entry.seq, entry.hash
+
+        carry = partial(carry_release, charged, commitment, nonce, answer)
+        seq, head = self._write("release", write, carry)
+        return self._sign(Released(charged.seq, head, charged.cost, answer, replayed=False, entry=seq))
 
     def find_release(self, request: str, data: str = "") -> Released | None:
         require_utf8(request)
@@ -308,28 +315,70 @@ class StoredLedger(ABC):
         with self._guard, self._database.lend_connection() as db:
             yield db
 
-    def _write(self, name: str, work: Callable[[Transaction], T]) -> T:
+    def _write(
+        self,
+        name: str,
+        work: Callable[[Transaction], T],
+        carry: Callable[[], CarriedWrite] | None = None,
+    ) -> T:
         """Run a job, in one commit with other threads that write now. Once this returns, it is durable."""
-        job = Job(name, work)
+        return self._run_job(Job(name, work, carry))
+
+    def _write_for_others(
+        self, receive: Callable[[], list[tuple[float, list[Any]]]], is_timely: Callable[[float], bool]
+    ) -> list[tuple[int, str] | None]:
+        """Write what other processes ask for, each with a deadline, in one commit.
+
+        `receive` is called late, so that what is asked while this waits for its turn is in the commit too.
+        Returns number and hash of each entry, or None for what was not written and never will be.
+        """
+
+        def write(transaction: Transaction) -> list[tuple[int, str] | None]:
+            # Whoever has waited for too long may have written it by itself, so this is asked at each attempt,
+            # after the books were read that the attempt is made by.
+            return [
+                write_carried(transaction, message) if is_timely(deadline) else None
+                for deadline, message in receive()
+            ]
+
+        return self._run_job(Job("carried", write, is_for_others=True))
+
+    def _run_job(self, job: Job[T]) -> T:
         with self._guard:
             self._database.queue.run_job(job, self._lead)
             result = job.take_result()
         # Outside of the guard: what a test raises here does not concern the ledger.
         if job.wrote:
-            failpoints.reach(f"{name}:durable")
+            failpoints.reach(f"{job.name}:durable")
         return result
 
     def _lead(self) -> None:
         with CommitBatch() as batch:
-            self._database.write(partial(self._run_batch, batch))
+            deadline = time.monotonic() + self._timeout
+            while True:
+                try:
+                    return self._database.write(partial(self._run_batch, batch))
+                except LedgerError as error:
+                    if not batch.in_doubt or error.code in FATAL_CODES:
+                        raise
+                    # Another process may have written the jobs, so nothing can be said before they are
+                    # looked up.
+                    if time.monotonic() >= deadline:
+                        raise unconfirmed_error() from error
+                batch.reset()
+                time.sleep(_POLL_SECONDS)
 
     def _run_batch(self, batch: CommitBatch, db: SqlConnection) -> None:
         # Taken only now, so that threads that came while this one waited for its turn are in the batch.
-        batch.jobs = self._database.queue.take_jobs()
-        if self._try_at_once(db, batch):
+        batch.jobs = batch.jobs or self._database.queue.take_jobs()
+        if self._try_at_once(db, batch) or self._hand_over(db, batch):
             return
         try:
-            transaction = batch.attempt_all(self._update_books(db, self._database.begin))
+            books = self._update_books(db, self._database.begin)
+            if batch.in_doubt:
+                for job in batch.jobs:
+                    job.look_up(db, self._newest[0])
+            transaction = batch.attempt_all(books)
             if transaction.entries:
                 self._database.commit(db, transaction, batch.mark_written)
                 self._apply(transaction)
@@ -347,7 +396,7 @@ class StoredLedger(ABC):
         would cost a wait, so this is not tried.
         """
         books = self._books
-        if books is None or not self._is_only_writer:
+        if books is None or not self._is_only_writer or batch.in_doubt:
             return False
         transaction = batch.attempt_all(books)
         if not transaction.entries:
@@ -358,6 +407,24 @@ class StoredLedger(ABC):
         if not done:
             batch.reset()
         return done
+
+    def _hand_over(self, db: SqlConnection, batch: CommitBatch) -> bool:
+        """Have another process write the jobs together with its own. Returns whether it wrote all of them."""
+        messages = None if self._is_only_writer or batch.in_doubt else batch.carry_all()
+        if messages is None:
+            return False
+        batch.mark_asked()
+        try:
+            replies = self._database.hand_over(db, messages, WeakMethod(self._write_for_others))
+        except OSError:
+            batch.in_doubt = True
+            replies = None
+        for job, reply in zip(batch.jobs, replies or (), strict=replies is not None):
+            if reply is not None:
+                job.take_reply(*reply)
+                self._newest = max(self._newest, tuple(reply))
+        batch.reset()
+        return not batch.open_jobs
 
     # ---- the books -----------------------------------------------------------------------------------------
 

@@ -78,6 +78,13 @@ def find_entry(db: SqlConnection, head: str) -> int | None:
     return None if row is None else int(row[0])
 
 
+def find_mark(db: SqlConnection, after: int, mark: str) -> tuple[int, str] | None:
+    """Return number and hash of the entry after this number whose body holds a random mark."""
+    query = "SELECT seq, hash FROM entries WHERE seq > ? AND body LIKE ?"
+    row = db.execute(query, (after, f"%{mark}%")).fetchone()
+    return None if row is None else (int(row[0]), str(row[1]))
+
+
 def read_head(db: SqlConnection, seq: int | None) -> tuple[int, str]:
     """Return the number and hash of an entry, or of the newest."""
     which = "ORDER BY seq DESC LIMIT 1" if seq is None else "WHERE seq = ?"

@@ -24,7 +24,7 @@ from sfumato.privacy.account import NOTHING, Cost
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sfumato.ledger.api import Charge, SnapshotRead
+    from sfumato.ledger.api import CarriedCharge, Charge, SnapshotRead
     from sfumato.ledger.books import AccountState
     from sfumato.ledger.chain import Kind
     from sfumato.privacy.budget import Budget
@@ -109,7 +109,7 @@ class Transaction:
 
     # ---- charges ----
 
-    def charge(self, charge: Charge) -> Charged | KeptAnswer | PendingAnswer | BudgetShortage:
+    def charge(self, charge: Charge | CarriedCharge) -> Charged | KeptAnswer | PendingAnswer | BudgetShortage:
         """Charge all accounts, or return why that is not needed or not possible."""
         earlier = self._find_earlier(charge)
         unread = None if isinstance(earlier, KeptAnswer) else self.books.find_unread(charge)
@@ -120,7 +120,7 @@ class Transaction:
         paid = self._pay(charge, charge.cost)
         if isinstance(paid, BudgetShortage):
             return paid
-        body = charge.write_entry_body(read_date(), _draw_mark())
+        body = charge.write_entry_body(read_date(), draw_mark())
         details = charge.bound_request, charge.payers, charge.key, paid
         entry = self._append("charge", body, Books.record_charge, *details)
         return Charged(entry.seq, entry.hash, charge.cost, charge.request)
@@ -135,7 +135,7 @@ class Transaction:
         if isinstance(paid, BudgetShortage):
             return paid
         body, run = (
-            charge.write_entry_body(read_date(), _draw_mark(), steps),
+            charge.write_entry_body(read_date(), draw_mark(), steps),
             (charge.accounts, charge.cost, steps),
         )
         details = charge.bound_request, charge.payers, charge.key, paid
@@ -180,7 +180,7 @@ class Transaction:
                 left=str(left),
                 try_="a new reservation",
             )
-        fields = {"by": _draw_mark(), "charge": reserved.seq, "steps": steps}
+        fields = {"by": draw_mark(), "charge": reserved.seq, "steps": steps}
         self._append_fields("draw", fields, Books.record_draw, reserved.seq, steps)
         return begun
 
@@ -212,7 +212,7 @@ class Transaction:
             self.books.apply(entry, change, arguments)
         return entry
 
-    def _find_earlier(self, charge: Charge) -> KeptAnswer | PendingAnswer | None:
+    def _find_earlier(self, charge: Charge | CarriedCharge) -> KeptAnswer | PendingAnswer | None:
         """Return what became of this key or, without one, of this request.
 
         Accounts come first: someone who has none is not told whether the question was asked before.
@@ -234,10 +234,10 @@ class Transaction:
             return KeptAnswer(keyed)
         return PendingAnswer(keyed, charge.bound_request) if answered is None else KeptAnswer(answered)
 
-    def _resume(self, charge: Charge, seq: int) -> Charged:
+    def _resume(self, charge: Charge | CarriedCharge, seq: int) -> Charged:
         """Take over a charge for which nothing was read. Its former holder can no longer answer it."""
         self._require_same_neighbours(charge)
-        fields = {"by": _draw_mark(), "charge": seq}
+        fields = {"by": draw_mark(), "charge": seq}
         entry = self._append_fields("resume", fields, Books.record_resume, seq)
         return Charged(seq, entry.hash, charge.cost, charge.request)
 
@@ -246,7 +246,7 @@ class Transaction:
         # The hash is compared too: a charge of another ledger, or of a lost commit, has the same number.
         return charged.head != "" and self.books.heads.get(charged.seq) == charged.head
 
-    def _pay(self, charge: Charge, cost: Cost) -> dict[str, AccountState] | BudgetShortage:
+    def _pay(self, charge: Charge | CarriedCharge, cost: Cost) -> dict[str, AccountState] | BudgetShortage:
         """Return the accounts after the charge, or the first that does not admit it."""
         self._require_same_neighbours(charge)
         paid = {}
@@ -258,7 +258,7 @@ class Transaction:
             paid[name] = after
         return paid
 
-    def _require_same_neighbours(self, charge: Charge) -> None:
+    def _require_same_neighbours(self, charge: Charge | CarriedCharge) -> None:
         """Refuse a price for other neighbours than those that an account is counted for."""
         for name in charge.accounts:
             account = self.books.accounts[name]
@@ -274,7 +274,7 @@ class Transaction:
         return 0 if reserved.seq in self.books.releases else found.unused
 
 
-def _draw_mark() -> str:
+def draw_mark() -> str:
     """Return random text that makes each entry that allows a read unique.
 
     Without it two processes could write equal entries, and after a lost commit one would take the other's

@@ -69,7 +69,7 @@ class AuditedLedger(SqliteLedger):
     def _save_checkpoint(self, books: Books) -> None:
         """Leave none behind."""
 
-    def _write(self, name: str, work: Callable[[Transaction], T]) -> T:
+    def _write(self, name: str, work: Callable[[Transaction], T], carry: object = None) -> T:
         raise LedgerError(
             "SF-L133", "This ledger was opened for reading only.", try_="open it where it can be written"
         )

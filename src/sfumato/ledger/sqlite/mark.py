@@ -132,6 +132,11 @@ class Mark:
         self._file = None
         self._forget()
 
+    def __del__(self) -> None:
+        # A ledger that is let go of is seldom closed, and a process may open many.
+        if self._file is not None:
+            os.close(self._file)
+
     # ---- reading -------------------------------------------------------------------------------------------
 
     def read(self, *, copied: bool = False) -> End:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import random
@@ -434,3 +435,12 @@ except Exception as error:
         [sys.executable, "-c", code, str(path)], env=environment, capture_output=True, text=True
     )
     assert done.stdout.split() == ["SF-L134"], done.stderr
+
+
+def test_a_ledger_that_is_let_go_of_leaves_no_file_open(tmp_path: Path) -> None:
+    SqliteLedger.create(tmp_path / "first.sqlite").close()
+    before = len(os.listdir("/dev/fd"))
+    for number in range(5):
+        SqliteLedger.create(tmp_path / f"{number}.sqlite").open_account(PEOPLE, Budget(1))
+    gc.collect()
+    assert len(os.listdir("/dev/fd")) == before
