@@ -208,7 +208,7 @@ def _shape_answer(program: EngineProgram[Any], table: Any) -> Integers | Histogr
     """Read Arrow's buffers as they lie; Python's own numbers would take most of a question's time."""
     if isinstance(program, CellHistogram):
         return HistogramCounts(_ascending(table.column(0)), None, program.size)
-    columns = [column.combine_chunks() for column in table.columns]
+    columns = [_join_chunks(column) for column in table.columns]
     match program:
         case CellSums():
             return _dense(_as_it_lies(columns[0]), [_words(column) for column in columns[1:]], program.cells)
@@ -223,6 +223,15 @@ def _shape_answer(program: EngineProgram[Any], table: Any) -> Integers | Histogr
         case UnitFigures():
             return _integers([_words(column) for column in columns])
     raise TypeError(type(program).__name__)
+
+
+def _join_chunks(column: Any) -> Any:
+    """Return a column as one array."""
+    import pyarrow
+
+    # Of no chunks Arrow makes an array in a way that imports pandas, so that a question which finds no row
+    # would take a fifth of a second more than one that finds a single unit.
+    return column.combine_chunks() if column.num_chunks else pyarrow.nulls(0, column.type)
 
 
 def _keys(column: Any) -> list[Any]:

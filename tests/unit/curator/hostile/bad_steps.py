@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
+import sys
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -47,7 +48,7 @@ class BadStep:
     def release(self, exact: Any) -> object:
         if self.way in WAYS:
             WAYS[self.way]()
-        return [os.getpid()]
+        return [os.getpid(), "pandas" in sys.modules]
 
 
 class NeverAnswers:

@@ -127,6 +127,14 @@ def test_each_question_has_a_process_of_its_own_which_ends(lab: sf.Lab) -> None:
         pass
 
 
+def test_a_question_that_finds_no_row_imports_nothing_more(lab: sf.Lab) -> None:
+    asked = "SELECT ward, SUM(cost) AS c FROM visits WHERE age > 1000 GROUP BY ward"
+    plan = lab.session().sql(asked).bounded(groups=1, rows=1).quote(epsilon=1).plan
+    step = BadStep(plan.steps[0].program, "says what was imported")
+    paid = Payer(lab, None, lab._slots).pay(replace(_plan(lab), steps=(step,)), "a test")
+    assert decode_answer(paid.answer)[0][1] is False
+
+
 def test_a_steward_need_not_wait_for_the_end_of_a_slot(tmp_path: Path) -> None:
     """Rows are free when the worker has read them; here they are dropped before the reply leaves."""
     lab = make_lab(tmp_path / "lab", target=True)
