@@ -188,6 +188,7 @@ def test_long_texts_end_on_every_engine(tmp_path: Path, postgres: str) -> None:
     _agree(both, LONG, [*HARD, "%a\\_" * 10 + "c", "%" + "a" * 500 + "c%"])
 
 
+@pytest.mark.slow
 def test_long_texts_end_on_spark(tmp_path: Path, spark: Any) -> None:
     beside = Beside.at(tmp_path, spark)
     _prepare(beside, LONG)
