@@ -1,4 +1,4 @@
-"""Roots, logarithms and exponentials in integers: near the true value, within their bounds, never an error."""
+"""Roots, logarithms and exponentials in integers: near the true value and within their bounds."""
 
 from __future__ import annotations
 
