@@ -53,7 +53,7 @@ def fit_table(
         declared, each = declare_items(names, columns), rows.max_rows
     else:
         declared = CatalogFeatures(bounded).declare(
-            names, target, classifies=hasattr(estimator, "classes"), listed=estimator.listed
+            names, target, estimator, classifies=hasattr(estimator, "classes")
         )
     rounds = FitRounds(payer, type(estimator).__name__)
     oracle = TableOracle(rounds, bounded, declared, estimator.fit_budget())

@@ -256,6 +256,8 @@ class GradientBoosting(Boosting, PrivateClassifier):
         learning_rate: Any = None,
         additive: Any = False,
         random_state: Any = 0,
+        missing: Any = None,
+        verbose: Any = False,
         budget: Any = None,
     ) -> None:
         self.epsilon = epsilon
@@ -268,6 +270,8 @@ class GradientBoosting(Boosting, PrivateClassifier):
         self.learning_rate = learning_rate
         self.additive = additive
         self.random_state = random_state
+        self.missing = missing
+        self.verbose = verbose
         self.budget = budget
 
     def _outputs(self, declared: Declared) -> int:
@@ -328,6 +332,8 @@ class GradientBoostingRegressor(Boosting, PrivateRegressor):
         learning_rate: Any = None,
         additive: Any = False,
         random_state: Any = 0,
+        missing: Any = None,
+        verbose: Any = False,
         budget: Any = None,
     ) -> None:
         self.epsilon = epsilon
@@ -340,6 +346,8 @@ class GradientBoostingRegressor(Boosting, PrivateRegressor):
         self.learning_rate = learning_rate
         self.additive = additive
         self.random_state = random_state
+        self.missing = missing
+        self.verbose = verbose
         self.budget = budget
 
     _signal = 0.003
