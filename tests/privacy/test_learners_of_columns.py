@@ -1,8 +1,7 @@
-"""Learners of categories and missing values, replayed on neighbours: one row, or one person behind the curator."""
+"""Learners of categories and missing values, replayed on neighbours that differ by one row or one person."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -41,9 +40,7 @@ EXTREMES = [(1e9, "p"), (-1e9, "r"), (np.nan, None), (np.nan, "q"), (0.0, "none 
 
 def learned(fitted: Any) -> dict[str, Any]:
     public = ("guarantee_", "feature_names_in_")
-    return {
-        name: value for name, value in vars(fitted).items() if name.endswith("_") and name not in public
-    }
+    return {name: value for name, value in vars(fitted).items() if name.endswith("_") and name not in public}
 
 
 @pytest.mark.parametrize("spend", SPENDS, ids=["pure", "gaussian"])
@@ -64,17 +61,22 @@ def test_one_row_costs_what_is_claimed(make: Any, spend: dict[str, float]) -> No
     assert found.reached > 0.4
 
 
-@pytest.mark.parametrize("make", MAKERS)
-def test_one_person_costs_what_is_claimed(make: Any, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> sf.Lab:
     """One person has three rows, each in another category: together they move several indicators."""
     rest = frame(60).assign(who=np.arange(60) // 2 + 1)
     far = pd.DataFrame({"a": [1e9, np.nan, -1e9], "c": CATEGORIES, "y": [0, 1, 1], "who": [0, 0, 0]})
-    lab = sf.create(tmp_path / "lab")
+    made = sf.create(tmp_path_factory.mktemp("lab") / "lab")
     columns: dict[str, Any] = {"a": sf.between(-1, 1), "c": sf.one_of(*CATEGORIES), "y": sf.one_of(0, 1)}
     for name, data in (("without", rest), ("with", pd.concat([rest, far], ignore_index=True))):
         table = pa.table({each: pa.array(data[each], from_pandas=True) for each in data})
         unit, budget = sf.Unit("who", max_rows=3), sf.Budget(epsilon=1000, delta=1e-3)
-        lab.register(name, table, unit=unit, columns=columns, budget=budget)
+        made.register(name, table, unit=unit, columns=columns, budget=budget)
+    return made
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_one_person_costs_what_is_claimed(make: Any, lab: sf.Lab) -> None:
     target = "y" if hasattr(make(), "classes") else None
 
     def program(table: str) -> dict[str, Any]:
@@ -87,6 +89,7 @@ def test_one_person_costs_what_is_claimed(make: Any, tmp_path: Path) -> None:
         )
         return learned(fitted)
 
-    found = audit.replay(program, [("with", "without")], claim=Sequential(make(**SPENDS[0]).fit_budget().events))
+    claim = Sequential(make(**SPENDS[0]).fit_budget().events)
+    found = audit.replay(program, [("with", "without")], claim=claim)
     assert found.finding is None
     assert found.reached > 0.3

@@ -103,9 +103,9 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, Pr
 
     def predict(self, X: Any) -> NDArray[np.int64]:  # noqa: N803
         """Return the cluster of each row."""
-        found: NDArray[np.int64] = pairwise_distances_argmin_min(
-            self._known_rows(X), self.cluster_centers_
-        )[0]
+        found: NDArray[np.int64] = pairwise_distances_argmin_min(self._known_rows(X), self.cluster_centers_)[
+            0
+        ]
         return found
 
     def _known_rows(self, X: Any) -> Floats:  # noqa: N803
@@ -127,8 +127,6 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, Pr
     def score(self, X: Any, y: Any = None) -> float:  # noqa: N803
         """Return minus the inertia of these rows; of protected rows it is not private."""
         return -float((self.transform(X).min(axis=1) ** 2).sum())
-
-
 
 
 # ---- a private summary of the rows -------------------------------------------------------------------------

@@ -93,7 +93,7 @@ class CodedColumn:
 
 
 def _is_inside(value: Any, low: float, high: float) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool) and low <= float(value) <= high
+    return isinstance(value, Real) and low <= float(value) <= high
 
 
 # ---- what was typed ----------------------------------------------------------------------------------------
@@ -128,7 +128,9 @@ def _not_declared(name: str) -> UsageError:
 def read_declaration(name: str, declared: Any) -> CodedColumn:
     """Return the coding of a column from bounds, a list of texts, `sf.between` or `sf.one_of`."""
     if isinstance(declared, NumberColumn):
-        return CodedColumn(name, float(declared.low), float(declared.high)).with_rule(_plain(declared.missing))
+        return CodedColumn(name, float(declared.low), float(declared.high)).with_rule(
+            _plain(declared.missing)
+        )
     if isinstance(declared, ListedColumn):
         listed = tuple(declared.domain.show_values())
         instead = None if declared.missing is None else listed[declared.values.index(declared.missing)]
@@ -146,7 +148,7 @@ def read_declaration(name: str, declared: Any) -> CodedColumn:
     raise UsageError(
         "SF-E102",
         f"What is declared of '{name}' is neither bounds nor a list of texts.",
-        try_='(0, 110), ["A", "B"], sf.between(0, 110), or sf.one_of(1, 2, 3) for numbers that are categories',
+        try_='(0, 110), ["A", "B"], sf.between(0, 110), or sf.one_of(1, 2, 3) for numbers as categories',
     )
 
 

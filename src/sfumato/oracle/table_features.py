@@ -136,7 +136,7 @@ class CatalogFeatures:
                 "SF-E153",
                 f"The catalog does not list these values of '{column.name}'.",
                 listed=", ".join(map(str, shown[:8])) or "none",
-                try_=f"features=[\"{column.name}\"] alone, with the values that the catalog lists",
+                try_=f'features=["{column.name}"] alone, with the values that the catalog lists',
             )
         # What is not among the categories is missing, and so counts as the rule says.
         absent = len(column.categories) if column.flagged else column.fill_place
@@ -144,7 +144,6 @@ class CatalogFeatures:
         entries = tuple(places.get(value, absent) for value in shown)
         value = part.value if entries == tuple(range(len(shown))) else Lookup(part.value, entries)
         return Either(value, Constant(absent))
-
 
     def _target(self, name: str | None, classifies: bool) -> Feature | Labels | None:
         if name is None:

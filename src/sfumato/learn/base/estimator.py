@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sfumato.errors import UsageError
 from sfumato.learn.base.accounts import FitTally, unaccounted_copy
+from sfumato.learn.base.progress import report_rounds
 from sfumato.learn.base.saving import save
 from sfumato.oracle.arrays.coded_rows import EncodedRows, encode_columns, list_columns
 from sfumato.oracle.arrays.features import read_arrays, to_numbers
@@ -62,6 +63,7 @@ class PaidEstimator(BaseEstimator):
     epsilon: Any
     delta: Any
     budget: Any
+    verbose: Any = False
 
     def fit_budget(self) -> FitBudget:
         """Return what the whole fit may cost."""
@@ -75,17 +77,28 @@ class PaidEstimator(BaseEstimator):
         """Yield the budget and a function that charges for a round; then keep the guarantee of the fit."""
         budget, about = self.fit_budget(), f"fit {type(self).__name__}"
         promised = Guarantee.of(budget, arithmetic=self.arithmetic)
+        report = report_rounds(type(self).__name__, self.verbose)
         if self.budget is not None:
             self.budget.require(budget.events)
-            yield budget, lambda event: self.budget.charge(event, about)
+
+            def charge(event: Event) -> None:
+                self.budget.charge(event, about)
+                report()
+
+            yield budget, charge
         else:
             # Without an account, fits are only counted, which works within one process.
             if getattr(self, "_travelled", False):
                 raise unaccounted_copy()
             # Rounds that were paid for count even if the fit fails after them.
             paid: list[Event] = []
+
+            def note(event: Event) -> None:
+                paid.append(event)
+                report()
+
             try:
-                yield budget, paid.append
+                yield budget, note
             finally:
                 fits = self._tally().add(tuple(paid))
             promised = replace(promised, others=describe_fits(fits, budget.delta))
@@ -183,7 +196,7 @@ class PrivateEstimator(PaidEstimator, ABC):
 
         For the same reason what is no number becomes NaN.
         """
-        vars(self).pop("columns_", None)
+        self.__dict__.pop("columns_", None)
         if isinstance(self.bounds, Mapping) or self.missing is not None:
             return self._encode(X, fits=True)
         rows: NDArray[Any] = validate_data(self, X, dtype=None, ensure_all_finite=False, ensure_min_samples=0)
@@ -239,7 +252,7 @@ class PrivateEstimator(PaidEstimator, ABC):
 
     def begin_fit(self, features: Sequence[str], declared: Declared) -> None:
         """Note what the catalog says of the columns, before anything is asked. `session.fit` calls this."""
-        vars(self).pop("columns_", None)
+        self.__dict__.pop("columns_", None)
         self.n_features_in_ = len(features)
         self.feature_names_in_ = np.array(features, dtype=object)
         self._keep_columns(declared.columns)

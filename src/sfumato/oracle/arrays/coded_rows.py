@@ -62,14 +62,16 @@ def _write_column(column: CodedColumn, values: Any, out: Floats) -> None:
 def _is_missing(values: NDArray[Any]) -> NDArray[np.bool_]:
     """Say which values are missing: a missing number must not be taken for the text "nan"."""
     if values.dtype.kind == "f":
-        return np.isnan(values)
+        return np.asarray(np.isnan(values))
     if values.dtype.kind != "O":
         return np.zeros(len(values), dtype=bool)
     # pandas has two markers of its own, which compare with nothing.
     marks = ("NAType", "NaTType")
     return np.array(
         [
-            each is None or (isinstance(each, float | np.floating) and each != each) or type(each).__name__ in marks
+            each is None
+            or (isinstance(each, float | np.floating) and each != each)
+            or type(each).__name__ in marks
             for each in values
         ],
         dtype=bool,
