@@ -45,7 +45,7 @@ def report_rounds(name: str, verbose: Any) -> Callable[[], None]:
     def report() -> None:
         done = next(rounds)
         if verbose and not _HIDDEN.get():
-            print(f"{name}: round {done} is charged")
+            print(f"{name}: round {done} is charged")  # noqa: T201  asked for by `verbose`
 
     return report
 
