@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato import viz
-from sfumato.curator.answers.answer import NoisyAnswer, arrow_type, combine_answers, key_columns, read_answer
+from sfumato.curator.answers.answer import (
+    NoisyAnswer,
+    arrow_type,
+    combine_answers,
+    drop_null_groups,
+    key_columns,
+    match_kept_form,
+    read_answer,
+)
 from sfumato.curator.answers.intervals import find_ranked
 from sfumato.curator.answers.post_processing import compute_figure, compute_interval, is_linear, order_groups
 from sfumato.curator.answers.rank_error import rank_note
@@ -59,9 +67,12 @@ class Release:
         earlier: Release | None = None,
         receipt: Receipt | None = None,
     ) -> None:
-        self._plan = plan
+        kept = match_kept_form(plan, released.answer)
         self._again = again
-        self._answer = read_answer(plan, released.answer)
+        self._answer = read_answer(kept, released.answer)
+        if earlier is not None and earlier._plan.without_nulls is earlier._plan:
+            self._answer, kept = drop_null_groups(kept, self._answer), kept.without_nulls
+        self._plan = kept
         # Rounds are part of a refined question's request: each refinement of one answer is charged once.
         self._rounds: tuple[str, ...] = (plan.request,)
         if earlier is not None:
@@ -141,7 +152,7 @@ class Release:
         known = np.flatnonzero(np.isfinite(number) & (np.isfinite(low) | bare))
         keys = self._key_names
         return viz.bars(
-            [" · ".join(str(key[at]) for key in self._keys) if keys else name for at in known],
+            [" · ".join(_cell(key[at]) for key in self._keys) if keys else name for at in known],
             number[known].tolist(),
             None if bare else low[known].tolist(),
             None if bare else high[known].tolist(),

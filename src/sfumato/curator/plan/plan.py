@@ -51,6 +51,12 @@ class QuestionPlan(Plan[QuestionStep, ResolvedQuestion]):
         """The noisy sums, in the order of the answer."""
         return tuple(each for step in self.steps if not isinstance(step, Choices) for each in step.measured)
 
+    @cached_property
+    def without_nulls(self) -> QuestionPlan:
+        """The plan without groups for missing keys; itself where there are none."""
+        bare = self.resolved.without_nulls
+        return self if bare is self.resolved else price_question(bare, self.spend, self.named[0][1:])
+
     def sums(self, aggregate: Aggregate) -> tuple[int, ...]:
         """Return where the sums of an aggregate stand among the measured ones."""
         return () if isinstance(aggregate, QuantileOf) else self._places[aggregate]
@@ -76,7 +82,17 @@ def price_question(resolved: ResolvedQuestion, spend: Spend, refines: tuple[str,
     named = ("refined", *refines) if refines else ("question",)
     steps = _steps(resolved, spend)
     reads = resolved.source.tables
-    return QuestionPlan(resolved.table, spend, steps, resolved, tuple(_bias(resolved)), (named,), reads=reads)
+    bare = resolved.without_nulls
+    return QuestionPlan(
+        resolved.table,
+        spend,
+        steps,
+        resolved,
+        tuple(_bias(resolved)),
+        (named,),
+        reads=reads,
+        known_as=() if bare is resolved else _steps(bare, spend),
+    )
 
 
 def plan_parts(plans: tuple[QuestionPlan, ...], copies: int) -> Plan[QuestionStep, tuple[QuestionPlan, ...]]:
@@ -96,6 +112,7 @@ def plan_parts(plans: tuple[QuestionPlan, ...], copies: int) -> Plan[QuestionSte
         dearest if copies == 1 else Repeated(dearest, copies),
         copies,
         tuple(table for plan in plans for table in plan.reads),
+        tuple(step for plan in plans for step in plan.known_as or plan.steps),
     )
 
 
@@ -151,7 +168,8 @@ def _discovered_keys(
         raise AssertionError(spend)
     rows, where = resolved.rows
     keys = tuple(key.part.value for key in resolved.keys)
-    program = engine.KeyedSums(rows, where, keys, tuple(each.of.term for each in measured))
+    nulls = tuple(place for place, key in enumerate(resolved.keys) if key.nulls)
+    program = engine.KeyedSums(rows, where, keys, tuple(each.of.term for each in measured), nulls)
     return DiscoveredKeys(
         program, _key_mechanism(spend.choice(part), spend.delta, resolved.contribution.keys), measured
     )
