@@ -1,8 +1,8 @@
 """Pieces of random questions: what the tables in `worlds.py` offer, numbers of a row, and conditions on it.
 
 A piece knows whether plain SQL on the bounded data says the same. Where it does not, the reason is one of the
-stated differences: LEAST and GREATEST of a missing value, rounding of negative halves, MOD of negative
-numbers, ASCII letters alone, and quotients compared on their grid.
+stated differences: rounding of negative halves, MOD of negative numbers, ASCII letters alone, and quotients
+compared on their grid.
 """
 
 from __future__ import annotations
@@ -208,8 +208,8 @@ def _rest(draw: random.Random, pool: Pool, depth: int) -> Part:
 def _extreme(draw: random.Random, pool: Pool, depth: int) -> Part:
     parts = [number(draw, pool, depth), number(draw, pool, 0)]
     name = draw.choice(["LEAST", "GREATEST"])
-    made = _joined(f"{name}({parts[0].sql}, {parts[1].sql}, {_literal(draw)})", *parts)
-    return made if made.present else _only_here(made)
+    third = draw.choice([f", {_literal(draw)}", ", NULL", ""])
+    return _joined(f"{name}({parts[0].sql}, {parts[1].sql}{third})", *parts)
 
 
 def _filled(draw: random.Random, pool: Pool, depth: int) -> Part:

@@ -96,6 +96,9 @@ def value(part: Any) -> Reading:
         case Choose(when, then, otherwise):
             holds, yes, no = condition(when), value(then), value(otherwise)
             return lambda row: yes(row) if holds(row) is True else no(row)
+        case Least(left, right, True) | Greatest(left, right, True):
+            one, other, choose = value(left), value(right), _OF_TWO[type(part)]
+            return lambda row: _of_present(choose, one(row), other(row))
         case Add() | Multiply() | Divide() | Least() | Greatest():
             return _of_all(_OF_TWO[type(part)], part.left, part.right)
         case _:
@@ -109,6 +112,10 @@ _OF_TWO: dict[Any, Callable[[int, int], int | None]] = {
     Least: min,
     Greatest: max,
 }
+
+
+def _of_present(choose: Any, one: int | None, other: int | None) -> Any:
+    return other if one is None else one if other is None else choose(one, other)
 
 
 def _of_one(part: Any) -> Reading:

@@ -127,14 +127,16 @@ class Expressions:
                 return f"COALESCE({self._as(first, kind)}, {self._as(second, kind)})"
 
     def _extreme(self, part: Least | Greatest) -> str:
-        """Write a least or greatest value, missing where one is; engines' own pass over missing ones."""
+        """Write a least or greatest value; engines' own pass over missing ones."""
         write = partial(self._as, kind="BIGINT") if self.ranges.is_narrow(part) else self.write_value
         parts = [(each, write(each)) for each in flatten_extremes(part)]
+        name = "least" if isinstance(part, Least) else "greatest"
+        chosen = f"{name}({', '.join(text for _, text in parts)})"
+        if part.skips:
+            return chosen
         # Constants are never missing, so most comparisons test one column only.
         missing = [text for each, text in parts if not isinstance(each, Constant) or each.value is None]
         present = [f"{text} IS NOT NULL" for text in missing]
-        name = "least" if isinstance(part, Least) else "greatest"
-        chosen = f"{name}({', '.join(text for _, text in parts)})"
         return f"CASE WHEN {join_conditions('AND', present) or 'true'} THEN {chosen} END"
 
     def _of_one(self, part: Calendar | Length | Folded) -> str:

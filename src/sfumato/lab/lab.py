@@ -111,8 +111,9 @@ class Lab:
             said = read_schema(schema)
         table = declare_table(name, said.unit, said.columns, said.neighbours, said.rows)
         with self._changing():
-            if name in self._catalog.tables:
-                raise PolicyError("SF-C110", f"'{name}' is registered already.", try_="lab.advance(…)")
+            known = next((each for each in self._catalog.tables if each.casefold() == name.casefold()), None)
+            if known is not None:
+                raise PolicyError("SF-C110", f"'{known}' is registered already.", try_="lab.advance(…)")
             require_one_relation(self._catalog.contents, table)
             agreed = agree_on_budget(self.ledger, table, said.budget)
             accounts = self.ledger.list_accounts()
@@ -145,11 +146,11 @@ class Lab:
             unit = old.protects if max_rows is None else with_max_rows(old, max_rows)
             promised = old.columns if columns is None else columns
             public_rows = None if old.is_public else old.public_rows if rows is None else rows
-            table = declare_table(name, unit, promised, old.neighbours, public_rows)
+            table = declare_table(old.name, unit, promised, old.neighbours, public_rows)
             before = self._catalog.contents.read_of(old)
             self.ledger.require_newest(before)  # before rows are prepared
             prepared = self._prepared(replace(table, pace=old.pace), source)
-            self.ledger.note_snapshot(name, prepared.identity, before)
+            self.ledger.note_snapshot(old.name, prepared.identity, before)
             self._catalog.add_table(prepared)
 
     def drop(self, name: str) -> None:

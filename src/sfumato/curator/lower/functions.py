@@ -180,10 +180,11 @@ def _reduce_pairs(
     """Return a function of many values from one of two values."""
 
     def apply(*parts: LoweredValue) -> LoweredValue:
+        known = [part for part in parts if part is not MISSING]
         # All numbers are put on one step first: pair by pair, the first would be rewritten again and again.
-        dated = any(isinstance(part.domain, Periods) for part in parts)
-        every = list(parts) if dated else align_steps(list(parts), "An argument of LEAST or GREATEST")[0]
-        return reduce(function, every)
+        dated = any(isinstance(part.domain, Periods) for part in known)
+        every = known if dated else align_steps(known, "An argument of LEAST or GREATEST")[0]
+        return reduce(function, every) if every else MISSING
 
     return apply
 
