@@ -67,12 +67,12 @@ class Release:
         earlier: Release | None = None,
         receipt: Receipt | None = None,
     ) -> None:
-        kept = match_kept_form(plan, released.answer)
+        kept: QuestionPlan = match_kept_form(plan, released.answer)
         self._again = again
         self._answer = read_answer(kept, released.answer)
         if earlier is not None and earlier._plan.without_nulls is earlier._plan:
             self._answer, kept = drop_null_groups(kept, self._answer), kept.without_nulls
-        self._plan = kept
+        self._plan: QuestionPlan = kept
         # Rounds are part of a refined question's request: each refinement of one answer is charged once.
         self._rounds: tuple[str, ...] = (plan.request,)
         if earlier is not None:
@@ -103,10 +103,41 @@ class Release:
         """Return the answer. Types follow from the question alone, also when no group is shown."""
         return self._table({name: (self._columns[name], self._types[name]) for name in self._columns})
 
-    def to_pandas(self) -> pd.DataFrame:
-        """Return the answer as a pandas frame."""
+    def to_pandas(self, *, intervals: bool = False, confidence: float = 0.95) -> pd.DataFrame:
+        """Return the answer as a pandas frame; with `intervals`, each number is followed by its ends.
+
+        Whole numbers and booleans that may be missing have pandas' types for that, whichever groups there
+        are.
+        """
+        table = self._beside_intervals(confidence) if intervals else self.to_arrow()
         with _installed("pandas"):
-            return self.to_arrow().to_pandas()
+            import pandas as pd
+        frame = table.to_pandas()
+        keys = self._plan.resolved.keys
+        kinds = {"int64": pd.Int64Dtype(), "bool": pd.BooleanDtype()}
+        for name in (name for name, place in self._plan.question.labels.items() if keys[place].nulls):
+            kind = kinds.get(str(table.schema.field(name).type))
+            if kind is not None:
+                frame[name] = table.column(name).to_pandas(
+                    types_mapper={table.schema.field(name).type: kind}.get
+                )
+        return frame
+
+    def _beside_intervals(self, confidence: float) -> pa.Table:
+        """Return the answer with the ends of each number's interval after it."""
+        import pyarrow as pa
+
+        answer, ends = self.to_arrow(), self.interval(confidence)
+        names = [
+            each
+            for name in answer.column_names
+            for each in (name, f"{name}_low", f"{name}_high")
+            if each == name or (name in self._plan.question.figures and each in ends.column_names)
+        ]
+        shown = {
+            name: answer.column(name) if name in answer.column_names else ends.column(name) for name in names
+        }
+        return pa.table(shown)
 
     def to_polars(self) -> pl.DataFrame:
         """Return the answer as a polars frame."""

@@ -9,8 +9,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from sfumato.curator.lower.lowered_value import LoweredValue, add_integer
+from sfumato.curator.plan.caveats import list_caveats
 from sfumato.curator.plan.noisy_sum import NoisySum
-from sfumato.curator.plan.priced import Plan, describe_truncation
+from sfumato.curator.plan.priced import Plan
 from sfumato.curator.plan.resolved import ResolvedQuestion
 from sfumato.curator.plan.spend import PureSpend
 from sfumato.curator.plan.steps import Choices, DiscoveredKeys, QuestionStep, Sums
@@ -88,7 +89,7 @@ def price_question(resolved: ResolvedQuestion, spend: Spend, refines: tuple[str,
         spend,
         steps,
         resolved,
-        tuple(_bias(resolved)),
+        tuple(list_caveats(resolved, steps)),
         (named,),
         reads=reads,
         known_as=() if bare is resolved else _steps(bare, spend),
@@ -184,22 +185,3 @@ def _key_mechanism(
     # Which noise has the lower threshold depends on how many groups a unit can be in.
     laplace, gaussian = (ThresholdedNoise(epsilon, delta, per_unit, noise) for noise in (False, True))
     return laplace if laplace.threshold <= gaussian.threshold else gaussian
-
-
-def _bias(resolved: ResolvedQuestion) -> list[str]:
-    """Say what the noise's interval does not cover, in the words of the table whose units are protected."""
-    unit, question = resolved.table.unit, resolved.question
-    found = list(describe_truncation(resolved.table))
-    if question.bounds is not None and resolved.source.max_rows > 1:
-        kept = f"{question.bounds.groups} groups and {question.bounds.rows} rows in each"
-        found.append(f"Of each {unit.column} at most {kept} are used")
-    found.append("Numbers outside their declared bounds count as the nearer bound")
-    if any(each.step != 1 for each in resolved.summands):
-        found.append(
-            "Numbers count in steps: about a million between their bounds, unless a step was declared"
-        )
-    if resolved.discovers_keys:
-        found.append("Groups with few units are not shown")
-    if question.chooses_groups:
-        found.append("Groups were chosen by noisy numbers, so luck may have favoured those that are shown")
-    return found

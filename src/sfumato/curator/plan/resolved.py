@@ -61,6 +61,8 @@ class Grouping:
     part: LoweredValue
     nulls: bool = False
     """Whether rows where it is missing have a group of their own, after the others."""
+    leaves_out: bool = False
+    """Whether such rows may exist and are in no group: in answers from before there were groups for them."""
 
     @property
     def domain(self) -> Domain:
@@ -132,7 +134,7 @@ class ResolvedQuestion:
             return self
         bare = ResolvedQuestion.__new__(ResolvedQuestion)
         bare.question, bare.source = self.question, self.source
-        bare.keys = tuple(Grouping(key.part) for key in self.keys)
+        bare.keys = tuple(Grouping(key.part, leaves_out=key.nulls) for key in self.keys)
         return bare
 
     @cached_property
@@ -228,7 +230,9 @@ class ResolvedQuestion:
             for key in self.keys
         )
         # With many keys these groups would be most of the answer: past the limit it stays without them.
-        return full if self.discovers_keys or math.prod(key.size for key in full) <= MOST_CELLS else self.keys
+        if self.discovers_keys or math.prod(key.size for key in full) <= MOST_CELLS:
+            return full
+        return tuple(Grouping(key.part, leaves_out=key.nulls) for key in full)
 
     def _check_keys(self) -> None:
         """Refuse groups whose names would say something about rows, and too many groups."""
