@@ -108,10 +108,10 @@ def hint_at_same_rows(others: Iterable[Table], table: Table) -> None:
         alike = other.protects == ROW and other.name != table.name and other.columns
         if alike and (names <= set(other.columns) or names >= set(other.columns)):
             warnings.warn(
-                f"'{table.name}' starts a new population, with a budget of its own, and has the same columns "
+                f"'{table.name}' starts a new population, with its own budget, and has the same columns "
                 f"as '{other.name}'. With sf.ROW each table protects its own rows only: if both are about "
-                "the same people, each of them can be asked about twice. Then drop one, or name the people in "
-                "a column and register both with sf.Unit.",
+                "the same people, each of them can be asked about twice. Then drop one, or name the people "
+                "in a column and register both with sf.Unit.",
                 StewardWarning,
                 stacklevel=3,
             )
