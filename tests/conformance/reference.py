@@ -33,6 +33,7 @@ from sfumato.engines.values import (
     Among,
     AtLeast,
     AtMost,
+    Binary,
     Calendar,
     Choose,
     Column,
@@ -50,6 +51,7 @@ from sfumato.engines.values import (
     Missing,
     Multiply,
     Not,
+    Root,
     Same,
     Some,
     Spelled,
@@ -124,6 +126,10 @@ def _of_one(part: Any) -> Reading:
             return _of_all(lambda place: entries[place] if 0 <= place < len(entries) else None, of)
         case Calendar(days, name):
             return _of_all(lambda number: _field(date(1970, 1, 1) + timedelta(days=number), name), days)
+        case Root(of):
+            return _of_all(lambda number: math.isqrt(abs(number)), of)
+        case Binary(of):
+            return _of_all(lambda number: number.bit_length(), of)
         case Length(text):
             return _of_all(len, text)
         case Folded(text, upper):

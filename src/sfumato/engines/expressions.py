@@ -15,6 +15,7 @@ from sfumato.engines.values import (
     Among,
     AtLeast,
     AtMost,
+    Binary,
     Calendar,
     Choose,
     Column,
@@ -33,6 +34,7 @@ from sfumato.engines.values import (
     Multiply,
     Not,
     Predicate,
+    Root,
     Same,
     Some,
     Spelled,
@@ -90,7 +92,7 @@ class Expressions:
             case UnitBlock(at, count):
                 # A block is 16 random bits; this maps them to 0 … count − 1 without a division.
                 return f"((CAST({self.name(at, BLOCK)} AS BIGINT) * {_bounded(count)}) >> 16)"
-            case Calendar() | Length() | Folded():
+            case Calendar() | Root() | Binary() | Length() | Folded():
                 return self._of_one(part)
 
     def _chosen(self, part: Choose) -> str:
@@ -139,10 +141,16 @@ class Expressions:
         present = [f"{text} IS NOT NULL" for text in missing]
         return f"CASE WHEN {join_conditions('AND', present) or 'true'} THEN {chosen} END"
 
-    def _of_one(self, part: Calendar | Length | Folded) -> str:
+    def _of_one(self, part: Calendar | Root | Binary | Length | Folded) -> str:
         match part:
             case Calendar(days, field):
                 return self.dialect.write_calendar(self.write_value(days), field)
+            case Root(of):
+                # IEEE 754 says how a root is rounded, and a double holds the integer: engines agree.
+                number = f"CAST({self.write_value(of)} AS {self.dialect.double})"
+                return f"CAST(floor(sqrt(abs({number}))) AS BIGINT)"
+            case Binary(of):
+                return self.dialect.write_digits(f"CAST({self.write_value(of)} AS BIGINT)")
             case Length(text):
                 return self.find_test(part) or f"length({self.write_value(text)})"
             case Folded(text, upper):

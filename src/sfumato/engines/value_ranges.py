@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from sfumato.engines.values import (
     WIDEST,
     Add,
+    Binary,
     Calendar,
     Choose,
     Column,
@@ -26,6 +27,7 @@ from sfumato.engines.values import (
     Length,
     Lookup,
     Multiply,
+    Root,
     UnitBlock,
     Value,
 )
@@ -90,8 +92,10 @@ class ValueRanges:
                 return _range_of_entries(entries)
             case UnitBlock(_, count):
                 return 0, count
-            case Calendar() | Length():
+            case Calendar() | Length() | Binary():
                 return -_SMALL, _SMALL
+            case Root():
+                return 0, _SMALL
             case Folded():
                 return -WIDEST, WIDEST
         return _range_of_two(value, *parts)

@@ -141,6 +141,22 @@ class Calendar:
     field: str
 
 
+@tagged("Root", "part")
+@dataclass(frozen=True, slots=True)
+class Root:
+    """The square root of the magnitude of an integer below 2^52, rounded down."""
+
+    part: Value
+
+
+@tagged("Binary", "part")
+@dataclass(frozen=True, slots=True)
+class Binary:
+    """How many binary digits a positive integer has; of others, any number."""
+
+    part: Value
+
+
 @tagged("Length", "text")
 @dataclass(frozen=True, slots=True)
 class Length:
@@ -183,6 +199,8 @@ Value = (
     | Lookup
     | Choose
     | Calendar
+    | Root
+    | Binary
     | Length
     | UnitBlock
 )

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from sfumato.curator.answers.noise_law import Ends
+    from sfumato.curator.catalog.catalog import Table
     from sfumato.curator.plan.plan import QuestionPlan
     from sfumato.curator.question.measurement import Figure
     from sfumato.ledger import Released
@@ -84,6 +85,11 @@ class Release:
     def request(self) -> str:
         """The identity of the question under which the ledger keeps the answer."""
         return self._plan.request
+
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        """What was declared about the tables that the answer is about."""
+        return (self._plan.table, *self._plan.reads)
 
     def refine(self, **spend: Any) -> Release:
         """Ask the same again with fresh noise, pay for it, and put both answers together.
