@@ -1,4 +1,4 @@
-"""Which values are never missing among the rows of a question. Declarations and conditions decide, never rows."""
+"""Which values are never missing among a question's rows. Declarations and conditions decide, never rows."""
 
 from __future__ import annotations
 
