@@ -125,7 +125,7 @@ class ResolvedQuestion:
 
     @cached_property
     def without_nulls(self) -> ResolvedQuestion:
-        """The same question where rows without a key are in no group; itself where no key can be missing.
+        """This question where rows without a key are in no group; itself where no key can be missing.
 
         Questions are recognised by this form: it is what was hashed before there were groups for missing
         keys, so that what was paid for then is still found.
