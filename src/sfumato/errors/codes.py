@@ -95,6 +95,7 @@ CODES: dict[str, str] = {
     "SF-B101": "Not enough of the population's budget is left for this question. Spend less, or ask something that was released before, which is free. A budget is never refilled.",
     "SF-B102": "Not enough of the analyst's quota is left for this question. The steward may grant more; the population's budget is the limit for everyone.",
     "SF-B104": "The oracle has answered all the questions its ε was divided among. Make a new one, which is charged separately.",
+    "SF-B105": "The steward granted this analyst other tables than this one. Public tables, and what was published, are for everyone.",
     "SF-B103": "The analyst has no quota in this lab, so nothing can be charged to them. The steward can grant one.",
     # the catalog
     "SF-C101": "sf.Unit names the column that says whose row each row is. Use sf.ROW if every row is one person.",
