@@ -64,7 +64,8 @@ def beside(program: Any, parts: int) -> Any:
         case CellSums() | CellHistogram() | CellHistograms():
             return replace(program, rows=rows, keys=(CellKey(of, parts), *program.keys))
         case KeyedSums():
-            return replace(program, rows=rows, keys=(of, *program.keys))
+            nulls = tuple(place + 1 for place in program.nulls)
+            return replace(program, rows=rows, keys=(of, *program.keys), nulls=nulls)
     raise TypeError(program)
 
 

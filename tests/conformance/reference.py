@@ -327,11 +327,18 @@ def figure(term: Any) -> Callable[[list[Row]], Any]:
     raise TypeError(term)
 
 
+def _place(key: asked.CellKey, found: int | None) -> int | None:
+    """The place of a row in one key: the last where the value is missing, if that has a place."""
+    if not key.nulls:
+        return found
+    return key.size - 1 if found is None else None if found == key.size - 1 else found
+
+
 def _cells(keys: tuple[asked.CellKey, ...], rows: list[Row]) -> dict[int, list[Row]]:
     """The rows of each cell; those of no cell are left out."""
     readings, found = [value(key.value) for key in keys], defaultdict(list)
     for row in rows:
-        places = [read(row.columns) for read in readings]
+        places = [_place(key, read(row.columns)) for key, read in zip(keys, readings, strict=True)]
         if all(place is not None and 0 <= place < key.size for place, key in zip(places, keys, strict=True)):
             cell = 0
             for place, key in zip(places, keys, strict=True):
@@ -374,7 +381,7 @@ def _keyed(program: asked.KeyedSums, rows: list[Row]) -> dict[tuple[Any, ...], t
     readings, groups = [value(key) for key in program.keys], defaultdict(list)
     for row in rows:
         key = tuple(read(row.columns) for read in readings)
-        if None not in key:
+        if all(part is not None or place in program.nulls for place, part in enumerate(key)):
             groups[key].append(row)
     return {
         key: tuple(figure(term)(group) for term in (asked.CountedUnits(), *program.terms))

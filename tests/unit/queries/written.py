@@ -43,18 +43,23 @@ def step(each: QuestionStep) -> str:
         lines.append(f"where {condition(program.where)}")
     match each:
         case Choices():
-            lines += [f"by {value(key.value)} [{key.size}]" for key in program.keys]
+            lines += map(_key, program.keys)
             shares = getattr(each.mechanism, "shares", None)
             chosen = "an end" if shares is None else f"shares {', '.join(map(str, shares))}"
             lines.append(
                 f"choose {value(program.value)} [{program.size}]: {chosen}, {each.rows} rows per unit"
             )
         case DiscoveredKeys():
-            lines += [f"by {value(key)}" for key in program.keys]
+            nulls = program.nulls
+            lines += [f"by {value(key)}{' or null' * (i in nulls)}" for i, key in enumerate(program.keys)]
             lines.append(f"discover keys, {each.keys.per_unit} per unit")
         case _:
-            lines += [f"by {value(key.value)} [{key.size}]" for key in program.keys]
+            lines += map(_key, program.keys)
     return "\n  ".join([*lines, *(_measured(part) for part in getattr(each, "measured", ()))])
+
+
+def _key(key: asked.CellKey) -> str:
+    return f"by {value(key.value)} [{key.size - key.nulls}{' and null' if key.nulls else ''}]"
 
 
 def _measured(each: Any) -> str:

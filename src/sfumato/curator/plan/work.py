@@ -16,7 +16,7 @@ from sfumato.curator.catalog.domains import FreeTexts
 from sfumato.curator.lower.joins import count_partners
 from sfumato.engines.ingest import LONGEST_TEXT
 from sfumato.engines.like import list_runs, parse_like
-from sfumato.engines.program import CellHistogram, CellHistograms, CellSums, KeyedSums, UnitFigures
+from sfumato.engines.program import CellHistogram, CellHistograms, CellKey, CellSums, KeyedSums, UnitFigures
 from sfumato.engines.rows import Bounded, Computed, Joined, PerUnit, Scan, UnitSizes, list_scans
 from sfumato.engines.used_columns import BLOCK, TESTED, find_used
 from sfumato.engines.values import (
@@ -274,6 +274,9 @@ class _Tally:
                 return 1 + self.count_parts(part)
             case Among(part, values):
                 return 1 + min(len(values), _LISTED) + self.count_parts(part)
+            case CellKey(value, nulls=True):
+                # Tested for being missing, then given its place.
+                return 3 + self.count_parts(value)
         if not is_dataclass(node):
             return 0
         return 1 + sum([self.count_parts(getattr(node, name)) for name in _field_names(node.__class__)])
