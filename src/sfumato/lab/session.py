@@ -35,9 +35,9 @@ class Session:
 
     def sql(self, text: str) -> Query:
         """Return a question in SQL. Nothing is read or spent until it is released."""
-        from sfumato.queries.sql import parse_question
+        from sfumato.queries.sql import choose_question
 
-        return Query(self._payer, parse_question(text), text)
+        return choose_question(text, lambda question: Query(self._payer, question, text))
 
     def table(self, name: str) -> Frame[Query, Partition]:
         """Return a table to ask about step by step: where, group_by, then agg, top, distance and more."""
