@@ -22,6 +22,7 @@ from sfumato.engines.rows import (
     Bounded,
     Computed,
     Joined,
+    Ordered,
     PerUnit,
     Present,
     Scan,
@@ -70,7 +71,7 @@ def _numbers(rows: Rows) -> list[int]:
             return _numbers(left) + _numbers(right)
         case Bounded(inner):
             return _numbers(inner)
-        case PerUnit(inner) | Computed(inner):
+        case PerUnit(inner) | Computed(inner) | Ordered(inner):
             return [*_numbers(inner), rows.at]
         case Scan() | UnitSizes():
             return [rows.at]
@@ -100,7 +101,7 @@ def _layers(rows: Rows) -> list[Computed]:
     match rows:
         case Computed(inner):
             return [*_layers(inner), rows]
-        case PerUnit(inner) | Bounded(inner):
+        case PerUnit(inner) | Bounded(inner) | Ordered(inner):
             return _layers(inner)
     return []
 
