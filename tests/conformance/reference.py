@@ -33,6 +33,7 @@ from sfumato.engines.values import (
     Among,
     AtLeast,
     AtMost,
+    Binary,
     Calendar,
     Choose,
     Column,
@@ -50,6 +51,7 @@ from sfumato.engines.values import (
     Missing,
     Multiply,
     Not,
+    Root,
     Same,
     Some,
     Spelled,
@@ -96,6 +98,9 @@ def value(part: Any) -> Reading:
         case Choose(when, then, otherwise):
             holds, yes, no = condition(when), value(then), value(otherwise)
             return lambda row: yes(row) if holds(row) is True else no(row)
+        case Least(left, right, True) | Greatest(left, right, True):
+            one, other, choose = value(left), value(right), _OF_TWO[type(part)]
+            return lambda row: _of_present(choose, one(row), other(row))
         case Add() | Multiply() | Divide() | Least() | Greatest():
             return _of_all(_OF_TWO[type(part)], part.left, part.right)
         case _:
@@ -111,12 +116,20 @@ _OF_TWO: dict[Any, Callable[[int, int], int | None]] = {
 }
 
 
+def _of_present(choose: Any, one: int | None, other: int | None) -> Any:
+    return other if one is None else one if other is None else choose(one, other)
+
+
 def _of_one(part: Any) -> Reading:
     match part:
         case Lookup(of, entries):
             return _of_all(lambda place: entries[place] if 0 <= place < len(entries) else None, of)
         case Calendar(days, name):
             return _of_all(lambda number: _field(date(1970, 1, 1) + timedelta(days=number), name), days)
+        case Root(of):
+            return _of_all(lambda number: math.isqrt(abs(number)), of)
+        case Binary(of):
+            return _of_all(lambda number: number.bit_length(), of)
         case Length(text):
             return _of_all(len, text)
         case Folded(text, upper):

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 import sfumato as sf
-from sfumato.cli.output import as_json, print_text, show_json, show_table
-from sfumato.cli.steward import lab_option
+from sfumato.cli.output import as_json, lab_option, print_text, show_json, show_table
 from sfumato.errors import UsageError
 from sfumato.ledger import SqliteLedger, receipts
 from sfumato.ledger.location import find_sqlite_file, open_ledger_to_read

@@ -34,6 +34,9 @@ def _remember(context: click.Context, _: click.Parameter, value: bool) -> bool:
     return value
 
 
+lab_option = click.option(
+    "--lab", "folder", default=".", envvar="SFUMATO_LAB", show_default=True, help="Folder of the lab."
+)
 as_json = click.option("--json", "as_json", is_flag=True, callback=_remember, help="Print one JSON document.")
 
 

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import sfumato as sf
-from sfumato.cli.output import as_json, print_text, show, show_json
-from sfumato.cli.steward import lab_option
+from sfumato.cli.output import as_json, lab_option, print_text, show, show_json
 from sfumato.errors import UsageError
 from sfumato.lab.lab import open_to_read
 

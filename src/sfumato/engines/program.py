@@ -14,7 +14,7 @@ from sfumato.privacy.canonical import tagged
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.engines.snapshot import GraphPreparation, Preparation
+    from sfumato.engines.snapshot import GraphPreparation, Preparation, SourceSurvey
     from sfumato.engines.values import Predicate, Value
 
     Integers = NDArray[np.int64] | NDArray[np.object_]
@@ -176,8 +176,16 @@ class UnitFigures(EngineProgram["Integers"]):
 class Engine(Protocol):
     """Holds prepared snapshots and answers programs over them."""
 
-    def prepare(self, source: Any, preparation: Preparation | GraphPreparation, snapshot: str) -> None:
-        """Make the snapshot durable under this name, or leave nothing behind."""
+    def prepare(
+        self, source: Any, preparation: Preparation | GraphPreparation, snapshot: str, *, survey: bool = False
+    ) -> SourceSurvey | None:
+        """Make the snapshot durable under this name, or leave nothing behind.
+
+        With `survey` return exact counts of what was read, for the steward alone; of a graph there are none.
+        """
+
+    def survey(self, source: Any, preparation: Preparation) -> SourceSurvey:
+        """Return the counts that `prepare` would, and keep nothing."""
 
     def check(self, program: EngineProgram[Any]) -> None:
         """Raise EngineError unless the snapshots of a program can be opened now. No row is read."""

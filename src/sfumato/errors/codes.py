@@ -201,7 +201,7 @@ CODES: dict[str, str] = {
     "SF-Q130": "COUNT(DISTINCT …) counts the units behind the rows, by the unit's column. The number of distinct values of another column could change a lot with one person.",
     "SF-Q131": "Dates and moments are compared with dates, written as DATE '2024-01-31' or '2024-01-31'; whole days or weeks are added to them; YEAR, MONTH, DATE_TRUNC and their like take them apart.",
     "SF-Q132": "The bounds of the computed value need more than 128 bits. ROUND a part of it, or declare coarser steps.",
-    "SF-Q133": "The name stands for columns of two tables. Put the table's name or alias before it.",
+    "SF-Q133": "The name stands for columns of two tables, or for two tables that differ in case. Put the table's name or alias before a column; write a table's name as it was registered.",
     "SF-Q134": "A comparison with NULL is never true, and an expression that is always NULL asks nothing. Use IS NULL to find missing values.",
     "SF-Q135": "The function takes another number of arguments, or needs a literal here, such as the digits of ROUND.",
     "SF-Q136": "An aggregate of aggregates needs a subquery by unit: first one value per person, then the aggregate of those.",

@@ -15,7 +15,6 @@ from sfumato.curator.catalog.catalog import Catalog, Table, declare_table
 from sfumato.curator.catalog.public_facts import count_public_facts, require_rows
 from sfumato.curator.catalog.publications import Publication, Publications
 from sfumato.curator.catalog.schema_file import Schema
-from sfumato.curator.catalog.schema_file import read_schema as read_schema
 from sfumato.curator.incidents import Incidents
 from sfumato.curator.payer import population_account, quota_account
 from sfumato.errors import PolicyError, UsageError
@@ -34,11 +33,13 @@ from sfumato.lab.folder import (
 from sfumato.lab.published import Published
 from sfumato.lab.registration import (
     agree_on_budget,
+    combine_schema,
     hint_at_populations,
-    require_nothing_else,
     require_one_relation,
+    require_rows_not_edges,
     with_max_rows,
 )
+from sfumato.lab.report import SourceReport
 from sfumato.lab.session import Session
 from sfumato.ledger.location import create_ledger, open_ledger, open_ledger_to_read
 from sfumato.privacy.budget import Budget
@@ -94,8 +95,8 @@ class Lab:
         neighbours: Neighbours = Neighbours.ADD_REMOVE,
         rows: int | None = None,
         schema: str | Path | None = None,
-    ) -> None:
-        """Prepare a table and open its budget.
+    ) -> SourceReport | None:
+        """Prepare a table and open its budget. Return what the declaration does to the source's rows.
 
         `source` is a parquet or csv path, an Arrow table, a pandas or polars frame, a table in PostgreSQL as
         postgresql://user@host/database#schema.table, a Spark DataFrame, or spark:catalog.schema.table. Only
@@ -104,19 +105,14 @@ class Lab:
         `schema` is a TOML file that says all the rest. `neighbours=sf.REPLACE_ONE` makes the number of rows
         public, which must then be `rows`.
         With sf.Node or sf.Edge as the unit the source is a list of edges, which `s.graph(name)` asks about.
+        The report has exact counts of protected rows: it is for the steward alone, and is kept nowhere. Of a
+        graph there is none.
         """
-        said = Schema(unit, dict(columns or {}), budget, neighbours, rows)
-        if schema is not None:
-            require_nothing_else(said)
-            said = read_schema(schema)
-        table = declare_table(name, said.unit, said.columns, said.neighbours, said.rows)
+        said = combine_schema(Schema(unit, dict(columns or {}), budget, neighbours, rows), schema)
         with self._changing():
-            if name in self._catalog.tables:
-                raise PolicyError("SF-C110", f"'{name}' is registered already.", try_="lab.advance(…)")
-            require_one_relation(self._catalog.contents, table)
-            agreed = agree_on_budget(self.ledger, table, said.budget)
+            table, agreed = self._declared(name, said)
             accounts = self.ledger.list_accounts()
-            prepared = self._prepared(table, source)
+            prepared, report = self._prepared(table, source)
             # Before the table appears: no question may come without an account to charge.
             if agreed is not None:
                 account = population_account(table.population)
@@ -124,6 +120,29 @@ class Lab:
             self.ledger.note_snapshot(name, prepared.identity, None)
             self._catalog.add_table(prepared)
         hint_at_populations(accounts, table)
+        return None if report is None else report.warn()
+
+    def check(
+        self,
+        name: str,
+        source: Any,
+        *,
+        unit: Protected | None = None,
+        columns: Mapping[str, DeclaredColumn] | None = None,
+        budget: Budget | None = None,
+        neighbours: Neighbours = Neighbours.ADD_REMOVE,
+        rows: int | None = None,
+        schema: str | Path | None = None,
+    ) -> SourceReport:
+        """Return what `register` would do to the source's rows with the same words. Nothing is stored.
+
+        Whatever `register` would refuse is refused here.
+        """
+        said = combine_schema(Schema(unit, dict(columns or {}), budget, neighbours, rows), schema)
+        with name_disk_errors(), self._catalog.lock_for_change():
+            table, _ = self._declared(name, said)
+            found = self.engine.survey(source, require_rows_not_edges(table))
+        return SourceReport(table, found).warn()
 
     def advance(
         self,
@@ -133,7 +152,7 @@ class Lab:
         columns: Mapping[str, DeclaredColumn] | None = None,
         max_rows: int | None = None,
         rows: int | None = None,
-    ) -> None:
+    ) -> SourceReport | None:
         """Make the table's next snapshot, with the same promises unless others are given.
 
         Everyone sees the counter move on. The people stay the same, and so does what is left of their budget;
@@ -145,12 +164,13 @@ class Lab:
             unit = old.protects if max_rows is None else with_max_rows(old, max_rows)
             promised = old.columns if columns is None else columns
             public_rows = None if old.is_public else old.public_rows if rows is None else rows
-            table = declare_table(name, unit, promised, old.neighbours, public_rows)
+            table = declare_table(old.name, unit, promised, old.neighbours, public_rows)
             before = self._catalog.contents.read_of(old)
             self.ledger.require_newest(before)  # before rows are prepared
-            prepared = self._prepared(replace(table, pace=old.pace), source)
-            self.ledger.note_snapshot(name, prepared.identity, before)
+            prepared, report = self._prepared(replace(table, pace=old.pace), source)
+            self.ledger.note_snapshot(old.name, prepared.identity, before)
             self._catalog.add_table(prepared)
+        return None if report is None else report.warn()
 
     def drop(self, name: str) -> None:
         """Erase a table and its snapshot. What was spent on its people stays spent.
@@ -354,15 +374,26 @@ class Lab:
             try_="end the process that asks; the next change erases these rows",
         )
 
-    def _prepared(self, table: Table, source: Any) -> Table:
-        """Return the table with a new snapshot and what is public about it."""
+    def _declared(self, name: str, said: Schema) -> tuple[Table, Budget | None]:
+        """Return a new table and its population's budget, or refuse what cannot be registered."""
+        table = declare_table(name, said.unit, said.columns, said.neighbours, said.rows)
+        known = next((each for each in self._catalog.tables if each.casefold() == name.casefold()), None)
+        if known is not None:
+            raise PolicyError("SF-C110", f"'{known}' is registered already.", try_="lab.advance(…)")
+        require_one_relation(self._catalog.contents, table)
+        return table, agree_on_budget(self.ledger, table, said.budget)
+
+    def _prepared(self, table: Table, source: Any) -> tuple[Table, SourceReport | None]:
+        """Return the table with a new snapshot and what is public about it, and what to tell the steward."""
         numbered = self._catalog.begin_snapshot(replace(table, home=self.engine.home(source)))
-        self.engine.prepare(source, numbered.make_preparation(self._ranking_key()), numbered.snapshot_name)
+        preparation = numbered.make_preparation(self._ranking_key())
+        found = self.engine.prepare(source, preparation, numbered.snapshot_name, survey=True)
+        report = None if found is None else SourceReport(numbered, found)
         if table.is_public:
-            return count_public_facts(self.engine, numbered)
+            return count_public_facts(self.engine, numbered), report
         if table.public_rows is not None:
             require_rows(self.engine, numbered)
-        return numbered
+        return numbered, report
 
     def _ranking_key(self) -> bytes:
         return read_ranking_key(self.folder)

@@ -136,6 +136,10 @@ def _of_one(part: Any) -> str:
     match part:
         case of.Calendar(days, field):
             return f"{field}({value(days)})"
+        case of.Root(inner):
+            return f"root({value(inner)})"
+        case of.Binary(inner):
+            return f"digits({value(inner)})"
         case of.Length(text):
             return f"length({value(text)})"
         case of.Folded(text, upper):

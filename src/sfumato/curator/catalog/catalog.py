@@ -222,10 +222,17 @@ class Catalog:
         return self.contents.tables
 
     def find_table(self, name: str) -> Table:
-        """Return a registered table, or refuse with the names that there are."""
+        """Return the table of this very name, or the only one that differs in case; else refuse."""
         tables = self.tables
-        if name in tables:
-            return tables[name]
+        near = [each for each in tables if each.casefold() == name.casefold()]
+        if name in tables or len(near) == 1:
+            return tables[name if name in tables else near[0]]
+        if near:
+            raise PolicyError(
+                "SF-Q133",
+                f"Table '{name[:80]}' is ambiguous.",
+                try_=" or ".join(f'"{each}"' for each in near),
+            )
         raise PolicyError(
             "SF-Q106", f"There is no table '{name[:80]}'.", registered=", ".join(tables) or "none yet"
         )
@@ -306,7 +313,7 @@ class Catalog:
     def set_pace(self, name: str, milliseconds: int) -> None:
         """Declare a table's pace. Its snapshot stays."""
         table = replace(self.find_table(name), pace=milliseconds)
-        self._write(tables={**self.tables, name: table})
+        self._write(tables={**self.tables, table.name: table})
 
     def remove_table(self, name: str) -> None:
         """Remove a table; its snapshot becomes a leftover."""

@@ -157,9 +157,9 @@ def _measure_size(node: Any) -> tuple[int, int]:
 
 
 def _written_parts(node: Any) -> list[Any]:
-    """Return the parts of a value as often as SQL writes them: a minimum is tested, then chosen."""
+    """Return the parts of a value as often as SQL writes them."""
     if isinstance(node, Least | Greatest):
-        return 2 * flatten_extremes(node)
+        return (1 if node.skips else 2) * flatten_extremes(node)
     parts = [getattr(node, field.name) for field in fields(node)]
     # An empty list of values is written as a test that is false, and unknown where the value is missing.
     return 2 * parts if isinstance(node, Among) and not node.values else parts

@@ -268,7 +268,8 @@ class _Tally:
             case Matches() | Spelled() | Length() | Folded():
                 return self._count_test(node)
             case Least() | Greatest():
-                return 1 + 2 * self.count_parts(tuple(flatten_extremes(node)))
+                written = 1 if node.skips else 2
+                return 1 + written * self.count_parts(tuple(flatten_extremes(node)))
             case Lookup(part):
                 return 1 + self.count_parts(part)
             case Among(part, values):
