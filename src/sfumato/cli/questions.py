@@ -99,11 +99,9 @@ def published(folder: str, as_json: bool) -> None:
     """Show what was published, with the answers."""
     every = sf.open(folder).published()
     if as_json:
-        show_json([{"question": each.text, "answer": each.read().to_dict()} for each in every])
+        show_json([each.describe() for each in every])
     else:
-        print_text(
-            "\n\n".join(f"{each.text}\n{each.read()}" for each in every) or "Nothing has been published yet."
-        )
+        print_text("\n\n".join(map(str, every)) or "Nothing has been published yet.")
 
 
 @click.command()

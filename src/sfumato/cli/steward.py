@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import click
 
 import sfumato as sf
-from sfumato.cli.output import as_json, lab_option, print_text, show_json
+from sfumato.cli.output import as_json, lab_option, print_text, show, show_json
 from sfumato.cli.tables import parse_number
+from sfumato.lab.lab import open_to_read
 
 
 @click.command()
@@ -36,10 +39,43 @@ def user() -> None:
 @lab_option
 @click.option("--epsilon", required=True, help="Quota of ε.")
 @click.option("--delta", default="0", show_default=True, help="Quota of δ.")
+@click.option(
+    "--table", "tables", multiple=True, help="Table that they may ask about; without it, every one."
+)
+@click.option("--later", is_flag=True, help="The same quota on populations that are registered later.")
 @as_json
-def grant(analyst: str, folder: str, epsilon: str, delta: str, as_json: bool) -> None:
-    """Give ANALYST a quota on every population."""
+def grant(
+    analyst: str, folder: str, epsilon: str, delta: str, tables: tuple[str, ...], later: bool, as_json: bool
+) -> None:
+    """Give ANALYST a quota on every population, or on that of a table."""
     lab = sf.open(folder)
-    lab.grant(analyst, epsilon=parse_number(epsilon), delta=parse_number(delta))
-    view = lab.session(analyst).budget
-    show_json(view.to_dict()) if as_json else print_text(view)
+    quota = {"epsilon": parse_number(epsilon), "delta": parse_number(delta)}
+    lab.grant(analyst, **quota, tables=tables or None, later=later)
+    show(next(each for each in lab.analysts() if each.name == analyst), as_json)
+
+
+@user.command()
+@click.argument("analyst")
+@lab_option
+@as_json
+def revoke(analyst: str, folder: str, as_json: bool) -> None:
+    """Take every quota of ANALYST away. What they spent stays spent."""
+    sf.open(folder).revoke(analyst)
+    if as_json:
+        show_json({"revoked": analyst})
+    else:
+        print_text(f"{analyst} has no quota any more. What was spent stays spent.")
+
+
+@user.command("list")
+@lab_option
+@as_json
+def list_(folder: str, as_json: bool) -> None:
+    """List the analysts, what is left of their quotas, and the tables that they may ask about."""
+    lab = open_to_read(folder)
+    with closing(lab.ledger):
+        analysts = lab.analysts()
+    if as_json:
+        show_json([each.to_dict() for each in analysts])
+    else:
+        print_text("\n".join(map(str, analysts)) or "No analyst has a quota yet.")

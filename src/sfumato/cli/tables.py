@@ -84,6 +84,26 @@ def table() -> None:
 
 
 @table.command()
+@source_argument
+@lab_option
+@declaration_options
+@click.option("--output", type=click.Path(), help="File to write; without it, standard output.")
+def draft(source: str, folder: str, output: str | None, said: dict[str, Any]) -> None:
+    """Write a schema file for SOURCE: what is declared here, and comments for every other column."""
+    if said.pop("schema") is not None:
+        raise click.UsageError("--schema is what a draft is for; give the other options")
+    text = sf.open(folder).draft_schema(source, **said)
+    if output is None:
+        print_text(text)
+        return
+    with open(output, "x", encoding="utf-8") as file:
+        file.write(text)
+    place = "" if folder == "." else f" --lab {folder}"
+    command = f"sfumato table check NAME {source} --schema {output}{place}"
+    print_text(f"Wrote {output}. Fill it in. Next: {command}")
+
+
+@table.command()
 @click.argument("name")
 @source_argument
 @lab_option

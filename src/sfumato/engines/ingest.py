@@ -148,6 +148,10 @@ def derive_key(preparation: Preparation, purpose: str) -> str:
     return hmac.new(preparation.key, purpose.encode(), "sha256").hexdigest()[:32]
 
 
+NUMBERS, DATES, TEXTS, OTHERS = "numbers", "dates", "texts", "other values"
+"""Kinds of columns as a steward is told them."""
+
+
 # ---- surveys: what a declaration does to a source, for the steward alone -----------------------------------
 
 

@@ -79,6 +79,10 @@ CODES: dict[str, str] = {
     "SF-E145": "A search behind the curator compares runs by how well they predict held-out rows. So it needs a classifier or a regressor of sf.learn, and a target.",
     "SF-E146": "A search behind the curator is charged as a whole, and its settings are written into the charge. Functions and other objects cannot be written there.",
     "SF-E147": "Every run of the search failed, which is the worst outcome a run can have and the one that was released. How many runs there were and why they failed is not told, because only the best run is paid for. Try settings that are less extreme.",
+    "SF-E150": "Every column of a frame is declared before rows are read: bounds for numbers, a list of values for categories. Values that are read from the data would reveal a row that alone has one.",
+    "SF-E151": "Missing values are handled by a rule that is fixed before rows are read: they count as a declared value, or a further feature says with 0 or 1 that a value is missing. A mean of the rows would be a measurement, which has a price.",
+    "SF-E152": "Each value of a listed column becomes a feature, and a fit asks for products of features. List the values that matter; the others count as missing.",
+    "SF-E153": "Behind the curator the catalog says which values a column can have. An estimator may narrow its bounds and choose among its listed values, and nothing else.",
     "SF-E133": "A penalty on the weights is zero or more.",
     "SF-E134": "Objective perturbation is a pure-ε method. With a δ, its Gaussian form needs less noise.",
     "SF-E136": "A search is paid for as a whole, in ε or in ε and δ. With a δ, its runs are paid for in ρ, so the estimator needs a rho parameter.",
@@ -91,6 +95,7 @@ CODES: dict[str, str] = {
     "SF-B101": "Not enough of the population's budget is left for this question. Spend less, or ask something that was released before, which is free. A budget is never refilled.",
     "SF-B102": "Not enough of the analyst's quota is left for this question. The steward may grant more; the population's budget is the limit for everyone.",
     "SF-B104": "The oracle has answered all the questions its ε was divided among. Make a new one, which is charged separately.",
+    "SF-B105": "The steward granted this analyst other tables than this one. Public tables, and what was published, are for everyone.",
     "SF-B103": "The analyst has no quota in this lab, so nothing can be charged to them. The steward can grant one.",
     # the catalog
     "SF-C101": "sf.Unit names the column that says whose row each row is. Use sf.ROW if every row is one person.",

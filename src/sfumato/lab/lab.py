@@ -7,6 +7,7 @@ import math
 import secrets
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,11 +17,14 @@ from sfumato.curator.catalog.public_facts import count_public_facts, require_row
 from sfumato.curator.catalog.publications import Publication, Publications
 from sfumato.curator.catalog.schema_file import Schema
 from sfumato.curator.incidents import Incidents
-from sfumato.curator.payer import population_account, quota_account
+from sfumato.curator.payer import REVOKED, no_quota_error, population_account, quota_account
 from sfumato.errors import PolicyError, UsageError
 from sfumato.files.disk_errors import name_disk_errors
 from sfumato.files.durable import create_private_file, create_private_folder, lock_folder, move_files
+from sfumato.lab.analysts import GrantedLab, grant_later, grant_quota, list_analysts, revoke_quota
+from sfumato.lab.backup import back_up
 from sfumato.lab.budget_view import BudgetView, list_populations, view_budget
+from sfumato.lab.draft import draft_schema
 from sfumato.lab.folder import (
     DRAFT,
     KEY,
@@ -35,6 +39,7 @@ from sfumato.lab.registration import (
     agree_on_budget,
     combine_schema,
     hint_at_populations,
+    hint_at_same_rows,
     require_one_relation,
     require_rows_not_edges,
     with_max_rows,
@@ -47,7 +52,7 @@ from sfumato.privacy.exact import parse_positive, parse_whole
 from sfumato.privacy.neighbours import Neighbours
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
     from contextlib import AbstractContextManager
     from typing import Unpack
 
@@ -58,6 +63,8 @@ if TYPE_CHECKING:
     from sfumato.curator.payer import Spending
     from sfumato.engines.limits import RunLimits
     from sfumato.engines.router import EngineRouter
+    from sfumato.lab.analysts import Analyst
+    from sfumato.ledger.api import Verified
     from sfumato.privacy.exact import Number
     from sfumato.privacy.graph_units import Protected
 
@@ -117,9 +124,11 @@ class Lab:
             if agreed is not None:
                 account = population_account(table.population)
                 self.ledger.open_account(account, agreed, table.relation)
+                grant_later(self.ledger, self._catalog.contents, table.population)
             self.ledger.note_snapshot(name, prepared.identity, None)
             self._catalog.add_table(prepared)
         hint_at_populations(accounts, table)
+        hint_at_same_rows(self.tables(), table)
         return None if report is None else report.warn()
 
     def check(
@@ -143,6 +152,22 @@ class Lab:
             table, _ = self._declared(name, said)
             found = self.engine.survey(source, require_rows_not_edges(table))
         return SourceReport(table, found).warn()
+
+    def draft_schema(
+        self,
+        source: Any,
+        *,
+        unit: Protected | None = None,
+        columns: Mapping[str, DeclaredColumn] | None = None,
+        budget: Budget | None = None,
+    ) -> str:
+        """Return the text of a schema file with what was said, and comments for all other columns.
+
+        The steward fills in the rest and gives the file to `check` and `register`. Nothing is stored.
+        """
+        said = Schema(unit, dict(columns or {}), budget, Neighbours.ADD_REMOVE, None)
+        with name_disk_errors():
+            return draft_schema(self.engine, source, said)
 
     def advance(
         self,
@@ -219,27 +244,54 @@ class Lab:
         """Release a question once for all: the steward pays, and everyone may read the answer for nothing."""
         release = self.session().sql(sql).release(**spend)
         asked = {name: value for name, value in spend.items() if value is not None}
+        # What was declared is kept beside the question: its answer stays readable when tables change.
+        tables = {table.name: table for table in release.tables}
+        today = datetime.now(UTC).date()
         with self._catalog.lock_for_change():
-            self._publications.add_publication(Publication(sql, asked, release.request))
+            self._publications.add_publication(Publication(sql, asked, release.request, today, tables))
         return release
 
     def published(self) -> tuple[Published, ...]:
         """Return what was published, in that order; `.read()` gives the answer."""
         return tuple(Published(self, each) for each in self.publications())
 
-    def grant(self, analyst: str, *, epsilon: Number, delta: Number = 0) -> None:
-        """Give an analyst a quota on every population there is. What they spent before stays spent."""
-        if not isinstance(analyst, str) or not analyst or ":" in analyst:
-            raise UsageError(
-                "SF-C116", "A grant names an analyst, without a colon.", try_='lab.grant("ada", epsilon=1)'
-            )
-        populations = self.populations()
-        if not populations:
-            raise UsageError(
-                "SF-C117", "There is no table to grant a quota on yet.", try_="lab.register(…) first"
-            )
-        for population in populations:
-            self.ledger.grant(quota_account(population, analyst), Budget(epsilon, delta))
+    def grant(
+        self,
+        analyst: str,
+        *,
+        epsilon: Number,
+        delta: Number = 0,
+        tables: Iterable[str] | None = None,
+        later: bool = False,
+    ) -> None:
+        """Give an analyst a quota on every population there is. What they spent before stays spent.
+
+        With `tables` they may ask about these alone, and about public ones, and the quota is on their
+        populations. With `later` they get the same quota on every population that is registered later.
+        """
+        with name_disk_errors(), self._catalog.lock_for_change():
+            grant_quota(self.ledger, self._catalog, analyst, Budget(epsilon, delta), tables, later)
+
+    def revoke(self, analyst: str) -> None:
+        """Take every quota of an analyst away, also from open sessions. What they spent stays spent."""
+        with name_disk_errors(), self._catalog.lock_for_change():
+            revoke_quota(self.ledger, self._catalog, analyst)
+
+    def analysts(self) -> tuple[Analyst, ...]:
+        """Return every analyst with their quotas, what is left of them, and the tables they may ask about."""
+        return list_analysts(self.ledger, self._catalog.contents)
+
+    def verify(self) -> Verified:
+        """Verify every hash, total and stored answer of the ledger; an error says what is wrong."""
+        return self.ledger.verify()
+
+    def back_up(self, file: str | Path) -> Verified:
+        """Copy the ledger to a new file while it is in use. The copy holds answers: protect it like the lab.
+
+        `sf.restore(folder, file)` puts it back. Keep the folder's `ranking.key` and `catalog.json` beside it.
+        """
+        with name_disk_errors():
+            return back_up(self.folder, file)
 
     # ---- the analyst ----
 
@@ -249,13 +301,12 @@ class Lab:
         With `hostile=True` each question is read by a worker process with fixed memory, and its reply leaves
         at a time that was public before: use it for whoever is not trusted, and call `close` at the end.
         """
-        if analyst is not None and not self._granted(analyst):
-            raise PolicyError(
-                "SF-B103",
-                f"'{analyst}' has no quota here.",
-                try_=f'lab.grant("{analyst}", epsilon=1), or lab.session() as the steward',
-            )
-        return Session(self, analyst, self._slots if hostile else None)
+        slots = self._slots if hostile else None
+        if analyst is None:
+            return Session(self, None, slots)
+        if not self._granted(analyst):
+            raise no_quota_error(analyst)
+        return Session(GrantedLab(self, analyst), analyst, slots)
 
     def close(self) -> None:
         """End the workers of hostile sessions. Whoever asks later starts them anew."""
@@ -322,11 +373,10 @@ class Lab:
     # ---- parts ----
 
     def _granted(self, analyst: str) -> bool:
-        accounts = self.ledger.list_accounts()
+        known = self.ledger.list_accounts()
         named = isinstance(analyst, str) and ":" not in analyst
-        return named and any(
-            quota_account(population, analyst) in accounts for population in self.populations()
-        )
+        quotas = [quota_account(population, analyst) for population in self.populations()] if named else []
+        return any(each in known and self.ledger.read_budget(each) != REVOKED for each in quotas)
 
     @contextmanager
     def _changing(self, patience: float = _PATIENCE) -> Iterator[None]:

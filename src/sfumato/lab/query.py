@@ -47,7 +47,7 @@ class Query(Measure[Release]):
     def plan(self, spending: Spending) -> QuestionPlan:
         """Return the priced question, from public facts only."""
         resolved = self._resolve()
-        return price_question(resolved, self._spend(resolved, spending))
+        return price_question(resolved, choose_spend(self._payer, resolved, spending))
 
     def __repr__(self) -> str:
         return f"Query({self._text!r}); .quote(epsilon=…) prices it, .release(epsilon=…) pays and answers"
@@ -78,13 +78,14 @@ class Query(Measure[Release]):
             self._known = contents, ResolvedQuestion(self._payer.lab.table, self.question)
         return self._known[1]
 
-    def _spend(self, resolved: ResolvedQuestion, spending: Spending) -> Spend:
-        given = check_given(spending.get("given"))
-        typed = {name: value for name, value in spending.items() if name != "given" and value is not None}
-        # An error is a wish and not a price: the least ε that meets it is looked for.
-        if list(typed) == ["error"]:
-            return find_cheapest_spend(resolved, typed["error"], given)
-        return self._payer.spend(resolved.table, resolved.needs, cast("Spending", typed))
+
+def choose_spend(payer: Payer, resolved: ResolvedQuestion, spending: Spending) -> Spend:
+    """Return what was typed as a spend. An error is a wish and not a price: the least ε that meets it."""
+    given = check_given(spending.get("given"))
+    typed = {name: value for name, value in spending.items() if name != "given" and value is not None}
+    if list(typed) == ["error"]:
+        return find_cheapest_spend(resolved, typed["error"], given)
+    return payer.spend(resolved.table, resolved.needs, cast("Spending", typed))
 
 
 def _expected_error(plan: QuestionPlan, spending: Spending) -> QuestionError:

@@ -15,7 +15,7 @@ from sfumato.privacy.neighbours import Neighbours
 from sfumato.privacy.units import PUBLIC, ROW, Unit
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from sfumato.curator.catalog.catalog import CatalogContents, Table
@@ -97,6 +97,25 @@ def hint_at_populations(accounts: Sequence[str], table: Table) -> None:
         StewardWarning,
         stacklevel=3,
     )
+
+
+def hint_at_same_rows(others: Iterable[Table], table: Table) -> None:
+    """Warn that the rows of a table where each is a unit may be in another such table as well."""
+    if table.protects != ROW or not table.columns:
+        return
+    names = set(table.columns)
+    for other in others:
+        alike = other.protects == ROW and other.name != table.name and other.columns
+        if alike and (names <= set(other.columns) or names >= set(other.columns)):
+            warnings.warn(
+                f"'{table.name}' starts a new population, with its own budget, and has the same columns "
+                f"as '{other.name}'. With sf.ROW each table protects its own rows only: if both are about "
+                "the same people, each of them can be asked about twice. Then drop one, or name the people "
+                "in a column and register both with sf.Unit.",
+                StewardWarning,
+                stacklevel=3,
+            )
+            return
 
 
 def _same_budget(ledger: Ledger, account: str, budget: Budget | None) -> Budget:

@@ -26,6 +26,7 @@ from sfumato.curator.question.relation import (
     Negation,
     Truth,
     UnitAggregate,
+    UnitWindow,
 )
 from sfumato.errors import PolicyError
 from sfumato.queries.functions import INSTEAD, read_function_call
@@ -36,6 +37,7 @@ from sfumato.queries.leaves import (
     parse_date,
     parse_interval,
     parse_literal,
+    parse_position,
     parse_sides,
     parse_text,
     refuse_other_parts,
@@ -67,7 +69,7 @@ def _unsupported(node: exp.Expression) -> PolicyError:
         return PolicyError(
             "SF-Q147",
             f"{what} is not supported within the rows of one unit.",
-            known="COUNT, SUM, AVG, MIN, MAX",
+            known="COUNT, SUM, AVG, MIN, MAX, ARG_MIN, ARG_MAX, FIRST and LAST with ORDER BY",
             try_="SELECT patient_id, SUM(cost) AS cost FROM visits GROUP BY patient_id",
         )
     return PolicyError(
@@ -149,6 +151,72 @@ def _parse_cast(node: exp.Expression) -> Expression:
 
 # ---- aggregates of one unit's rows -------------------------------------------------------------------------
 
+_UNIT_ENDS: dict[type[exp.Expression], str] = {
+    exp.ArgMin: "arg_min",
+    exp.ArgMax: "arg_max",
+    exp.First: "first",
+    exp.Last: "last",
+}
+
+
+def _parse_unit_end(node: exp.Expression) -> Expression:
+    """arg_min(x, t), arg_max(x, t), and FIRST and LAST of x in an order."""
+    figure = _UNIT_ENDS[type(node)]
+    refuse_other_parts(node, "this", "expression")
+    if figure.startswith("arg"):
+        return UnitAggregate(figure, parse_expression(node.this), parse_expression(node.expression))
+    ordered = node.this.expressions if isinstance(node.this, exp.Order) else []
+    if len(ordered) != 1:
+        raise PolicyError(
+            "SF-Q149", f"{figure.upper()} needs an order.", try_=f"{figure.upper()}(cost ORDER BY day)"
+        )
+    by, falls = parse_ordered(ordered[0])
+    # The first of a descending order is the last of the ascending one.
+    meant = {"first": "last", "last": "first"}[figure] if falls else figure
+    return UnitAggregate(meant, parse_expression(node.this.this), by)
+
+
+def parse_ordered(node: exp.Expression) -> tuple[Expression, bool]:
+    """Return an expression of ORDER BY and whether it descends; missing values come last either way."""
+    refuse_other_parts(node, "this", "desc", "nulls_first")
+    if node.args.get("nulls_first"):
+        raise PolicyError("SF-Q103", "NULLS FIRST is not supported here.", try_="ORDER BY … NULLS LAST")
+    return parse_expression(node.this), bool(node.args.get("desc"))
+
+
+# ---- rows of one unit in an order --------------------------------------------------------------------------
+
+_WINDOWS: dict[type[exp.Expression], str] = {
+    exp.RowNumber: "row_number",
+    exp.Rank: "rank",
+    exp.DenseRank: "dense_rank",
+    exp.Lag: "lag",
+    exp.Lead: "lead",
+    exp.FirstValue: "first_value",
+}
+
+
+def _parse_window(node: exp.Expression) -> Expression:
+    refuse_other_parts(node, "this", "partition_by", "order", "over")
+    function, order = node.this, node.args.get("order")
+    if type(function) not in _WINDOWS or order is None:
+        raise PolicyError(
+            "SF-Q147",
+            f"{describe_node(function)} OVER (…) is not supported within the rows of one unit.",
+            known="ROW_NUMBER, RANK, DENSE_RANK, LAG, LEAD, FIRST_VALUE, each with ORDER BY",
+            try_="LAG(day) OVER (PARTITION BY patient_id ORDER BY day), or a subquery grouped by the unit",
+        )
+    refuse_other_parts(function, "this", "offset")
+    of, offset = function.args.get("this"), function.args.get("offset")
+    return UnitWindow(
+        _WINDOWS[type(function)],
+        None if of is None else parse_expression(of),
+        tuple(parse_expression(each) for each in node.args.get("partition_by") or ()),
+        tuple(parse_ordered(each) for each in order.expressions),
+        1 if offset is None else parse_position(offset, 1000) + 1,
+    )
+
+
 _UNIT_AGGREGATES: dict[type[exp.Expression], str] = {
     exp.Sum: "sum",
     exp.Avg: "avg",
@@ -193,7 +261,9 @@ _VALUES: dict[type[exp.Expression], Callable[[exp.Expression], Expression]] = {
     exp.Interval: lambda node: Literal(parse_interval(node)),
     exp.Cast: _parse_cast,
     exp.Count: _parse_count,
+    exp.Window: _parse_window,
     **dict.fromkeys(_UNIT_AGGREGATES, _parse_unit_aggregate),
+    **dict.fromkeys(_UNIT_ENDS, _parse_unit_end),
 }
 
 

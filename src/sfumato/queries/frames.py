@@ -126,12 +126,21 @@ class Frame(Generic[AskedQuestion, Parts]):
         joined = Join(self.relation, other, Conjunction(), tuple(map(require_name, names)), bool(optional))
         return self._then(f"join({table!r}, using={using!r})", relation=joined)
 
-    def per_unit(self, unit: str, **figures: Aggregate) -> Frame[AskedQuestion, Parts]:
-        """Return one row for each unit, with sf.count, sf.sum, sf.mean, sf.min or sf.max of its rows."""
-        columns = tuple((name, _unit_aggregate(name, figure)) for name, figure in figures.items())
+    def per_unit(self, unit: str, **figures: Aggregate | str) -> Frame[AskedQuestion, Parts]:
+        """Return one row for each unit, with sf.count, sf.sum, sf.mean, sf.min or sf.max of its rows.
+
+        A figure may also be written as in SQL: "ARG_MAX(salary, hired)", or "LAST(ward ORDER BY day)".
+        """
+        columns = tuple(
+            (name, parse_column(figure) if isinstance(figure, str) else _unit_aggregate(name, figure))
+            for name, figure in figures.items()
+        )
         key = Name(require_name(unit))
         relation = GroupByUnit(self.relation, (key,), ((unit, key), *columns))
-        shown = ", ".join(f"{name}={describe_aggregate(figure)}" for name, figure in figures.items())
+        shown = ", ".join(
+            f"{name}={figure!r}" if isinstance(figure, str) else f"{name}={describe_aggregate(figure)}"
+            for name, figure in figures.items()
+        )
         return self._then(f"per_unit({unit!r}, {shown})", relation=relation)
 
     def bounded(self, *, groups: int = 1, rows: int = 1) -> Frame[AskedQuestion, Parts]:

@@ -28,10 +28,10 @@ from sfumato.queries.answer_clauses import (
     parse_limit,
     parse_order_by,
 )
-from sfumato.queries.expressions import parse_condition, parse_expression
+from sfumato.queries.expressions import parse_expression
 from sfumato.queries.figures import default_name, parse_figure
 from sfumato.queries.leaves import parse_column_name, parse_identifier, refuse_other_parts
-from sfumato.queries.relations import optional_names, parse_group_key, parse_rows, parse_with
+from sfumato.queries.relations import optional_names, parse_group_key, parse_rows, parse_where, parse_with
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -67,7 +67,7 @@ def parse_question(text: str) -> Question:
 
 def parse_condition_text(text: str) -> Condition:
     """Return the condition that a text after WHERE states, or raise a coded refusal."""
-    return parse_condition(parse_condition_node(text))
+    return parse_where(parse_condition_node(text), {})
 
 
 def parse_condition_node(text: str) -> exp.Expression:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import pytest
 
+from sfumato import learn
 from sfumato.learn.base import progress
 
 
@@ -29,3 +33,14 @@ def test_a_short_fit_shows_none(capsys: pytest.CaptureFixture[str], monkeypatch:
     monkeypatch.setattr(progress, "_watched", lambda: True)
     assert list(progress.show_rounds(3, "descent")) == [0, 1, 2]
     assert capsys.readouterr() == ("", "")
+
+
+def test_rounds_are_printed_where_that_was_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    given: dict[str, Any] = {"epsilon": 1, "bounds": (-1, 1), "classes": [0, 1]}
+    rows = np.random.default_rng(0).uniform(-1, 1, (50, 2))
+    target = (rows[:, 0] > 0).astype(int)
+    learn.Perceptron(rounds=2, verbose=True, **given).fit(rows, target)
+    said = capsys.readouterr().out.splitlines()
+    assert said == [f"Perceptron: round {at} is charged" for at in (1, 2)]
+    learn.Search(learn.Perceptron(verbose=True, **given), {"rounds": [1, 2]}, epsilon=1).fit(rows, target)
+    assert capsys.readouterr().out == ""

@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato import viz
-from sfumato.curator.answers.answer import NoisyAnswer, arrow_type, combine_answers, key_columns, read_answer
+from sfumato.curator.answers.answer import (
+    NoisyAnswer,
+    arrow_type,
+    combine_answers,
+    drop_null_groups,
+    key_columns,
+    match_kept_form,
+    read_answer,
+)
 from sfumato.curator.answers.intervals import find_ranked
 from sfumato.curator.answers.post_processing import compute_figure, compute_interval, is_linear, order_groups
 from sfumato.curator.answers.rank_error import rank_note
@@ -30,6 +38,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from sfumato.curator.answers.noise_law import Ends
+    from sfumato.curator.catalog.catalog import Table
     from sfumato.curator.plan.plan import QuestionPlan
     from sfumato.curator.question.measurement import Figure
     from sfumato.ledger import Released
@@ -59,9 +68,12 @@ class Release:
         earlier: Release | None = None,
         receipt: Receipt | None = None,
     ) -> None:
-        self._plan = plan
+        kept: QuestionPlan = match_kept_form(plan, released.answer)
         self._again = again
-        self._answer = read_answer(plan, released.answer)
+        self._answer = read_answer(kept, released.answer)
+        if earlier is not None and earlier._plan.without_nulls is earlier._plan:
+            self._answer, kept = drop_null_groups(kept, self._answer), kept.without_nulls
+        self._plan: QuestionPlan = kept
         # Rounds are part of a refined question's request: each refinement of one answer is charged once.
         self._rounds: tuple[str, ...] = (plan.request,)
         if earlier is not None:
@@ -73,6 +85,11 @@ class Release:
     def request(self) -> str:
         """The identity of the question under which the ledger keeps the answer."""
         return self._plan.request
+
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        """What was declared about the tables that the answer is about."""
+        return (self._plan.table, *self._plan.reads)
 
     def refine(self, **spend: Any) -> Release:
         """Ask the same again with fresh noise, pay for it, and put both answers together.
@@ -92,10 +109,41 @@ class Release:
         """Return the answer. Types follow from the question alone, also when no group is shown."""
         return self._table({name: (self._columns[name], self._types[name]) for name in self._columns})
 
-    def to_pandas(self) -> pd.DataFrame:
-        """Return the answer as a pandas frame."""
+    def to_pandas(self, *, intervals: bool = False, confidence: float = 0.95) -> pd.DataFrame:
+        """Return the answer as a pandas frame; with `intervals`, each number is followed by its ends.
+
+        Whole numbers and booleans that may be missing have pandas' types for that, whichever groups there
+        are.
+        """
+        table = self._beside_intervals(confidence) if intervals else self.to_arrow()
         with _installed("pandas"):
-            return self.to_arrow().to_pandas()
+            import pandas as pd
+        frame = table.to_pandas()
+        keys = self._plan.resolved.keys
+        kinds = {"int64": pd.Int64Dtype(), "bool": pd.BooleanDtype()}
+        for name in (name for name, place in self._plan.question.labels.items() if keys[place].nulls):
+            kind = kinds.get(str(table.schema.field(name).type))
+            if kind is not None:
+                frame[name] = table.column(name).to_pandas(
+                    types_mapper={table.schema.field(name).type: kind}.get
+                )
+        return frame
+
+    def _beside_intervals(self, confidence: float) -> pa.Table:
+        """Return the answer with the ends of each number's interval after it."""
+        import pyarrow as pa
+
+        answer, ends = self.to_arrow(), self.interval(confidence)
+        names = [
+            each
+            for name in answer.column_names
+            for each in (name, f"{name}_low", f"{name}_high")
+            if each == name or (name in self._plan.question.figures and each in ends.column_names)
+        ]
+        shown = {
+            name: answer.column(name) if name in answer.column_names else ends.column(name) for name in names
+        }
+        return pa.table(shown)
 
     def to_polars(self) -> pl.DataFrame:
         """Return the answer as a polars frame."""
@@ -141,7 +189,7 @@ class Release:
         known = np.flatnonzero(np.isfinite(number) & (np.isfinite(low) | bare))
         keys = self._key_names
         return viz.bars(
-            [" · ".join(str(key[at]) for key in self._keys) if keys else name for at in known],
+            [" · ".join(_cell(key[at]) for key in self._keys) if keys else name for at in known],
             number[known].tolist(),
             None if bare else low[known].tolist(),
             None if bare else high[known].tolist(),

@@ -18,6 +18,7 @@ from urllib.parse import quote
 
 from sfumato.curator.catalog.columns import DeclaredColumn, column_from_dict
 from sfumato.curator.catalog.edge_lists import check_graph, prepare_graph, require_population
+from sfumato.curator.catalog.grants import Grant
 from sfumato.engines.snapshot import GraphPreparation, Preparation
 from sfumato.errors import PolicyError, UsageError
 from sfumato.files.disk_errors import name_disk_errors
@@ -161,6 +162,8 @@ class CatalogContents:
     """The neighbouring relation of every population there ever was, since its account stays."""
     begun: Mapping[str, str] = field(default_factory=dict)
     """The identity of the snapshot of each table that was begun last, whether or not it was finished."""
+    grants: Mapping[str, Grant] = field(default_factory=dict)
+    """What analysts were granted beside their quotas, by name, where it is not everything there is."""
     leftovers: tuple[str, ...] = ()
     """Snapshots that are no longer used and may still exist: half registered, replaced or dropped."""
 
@@ -176,6 +179,12 @@ class CatalogContents:
             "relations": {name: relation.value for name, relation in self.relations.items()},
             "begun": dict(self.begun),
             "leftovers": list(self.leftovers),
+            # Left out where there are none, so that catalogs of older versions read the same.
+            **(
+                {"grants": {name: each.to_dict() for name, each in self.grants.items()}}
+                if self.grants
+                else {}
+            ),
         }
 
     @classmethod
@@ -192,6 +201,7 @@ class CatalogContents:
             body["counters"],
             {name: Neighbours(value) for name, value in body["relations"].items()},
             body.get("begun", {}),
+            {name: Grant.from_dict(each) for name, each in body.get("grants", {}).items()},
             tuple(body["leftovers"]),
         )
 
@@ -314,6 +324,12 @@ class Catalog:
         """Declare a table's pace. Its snapshot stays."""
         table = replace(self.find_table(name), pace=milliseconds)
         self._write(tables={**self.tables, table.name: table})
+
+    def set_grant(self, analyst: str, grant: Grant | None) -> None:
+        """Note what an analyst was granted; None where they have nothing any more."""
+        others = {name: each for name, each in self.contents.grants.items() if name != analyst}
+        # A grant of everything there is needs no note: the ledger has the quota.
+        self._write(grants=others if grant in (None, Grant()) else {**others, analyst: grant})
 
     def remove_table(self, name: str) -> None:
         """Remove a table; its snapshot becomes a leftover."""

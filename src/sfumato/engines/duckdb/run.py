@@ -254,7 +254,7 @@ def _join_chunks(column: Any) -> Any:
 
 def _keys(column: Any) -> list[Any]:
     """Return keys as texts or as Python's integers, whichever type the engine computed them in."""
-    return [key if isinstance(key, str) else int(key) for key in column.to_pylist()]
+    return [key if key is None or isinstance(key, str) else int(key) for key in column.to_pylist()]
 
 
 def _ascending(column: Any) -> NDArray[Any]:

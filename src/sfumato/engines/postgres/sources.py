@@ -10,7 +10,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urldefrag
 
-from sfumato.engines.ingest import not_a_column_type
+from sfumato.engines.ingest import DATES, NUMBERS, OTHERS, TEXTS, not_a_column_type
 from sfumato.errors import UsageError
 
 if TYPE_CHECKING:
@@ -97,6 +97,25 @@ def scan_source(connection: Connection[Any], address: Address, wanted: Sequence[
     kinds = tuple(_kind(name, types) for name in wanted)
     chosen = ", ".join(f"{quote_name(name)} AS s{i}" for i, name in enumerate(wanted)) or "1 AS s0"
     return SourceScan(f"(SELECT {chosen} FROM {address.quoted}) AS source", kinds)  # noqa: S608  names are quoted
+
+
+_WORDS = {
+    **dict.fromkeys((Kind.FLOAT, Kind.INTEGER, Kind.DECIMAL, Kind.BOOLEAN), NUMBERS),
+    **dict.fromkeys((Kind.DATE, Kind.MOMENT), DATES),
+    Kind.TEXT: TEXTS,
+}
+
+
+def list_columns(connection: Connection[Any], address: Address) -> dict[str, str]:
+    """Return what kind of values each column of a table has, by its own types and no row."""
+    types = _types(connection, address)
+    kinds: dict[str, str] = {}
+    for name in types:
+        try:
+            kinds[name] = _WORDS.get(_kind(name, types), OTHERS)
+        except UsageError:  # a type that cannot be used
+            kinds[name] = OTHERS
+    return kinds
 
 
 def _kind(name: str, types: dict[str, tuple[str, bool, bool]]) -> Kind:

@@ -6,20 +6,21 @@ import sys
 import time
 from contextlib import contextmanager
 from contextvars import ContextVar
+from itertools import count
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 _PATIENCE = 1.0
 """Seconds that a fit takes before a bar is shown at all."""
 _HIDDEN: ContextVar[bool] = ContextVar("sfumato.progress", default=False)
 
 
-def show_rounds(count: int, name: str) -> Iterator[int]:
+def show_rounds(rounds: int, name: str) -> Iterator[int]:
     """Yield the numbers of so many rounds, with a bar where someone watches and it takes a while."""
-    with _Bar(count, name) as bar:
-        for done in range(count):
+    with _Bar(rounds, name) as bar:
+        for done in range(rounds):
             yield done
             bar.show(done + 1)
 
@@ -32,6 +33,21 @@ def hide_bars() -> Iterator[None]:
         yield
     finally:
         _HIDDEN.reset(before)
+
+
+def report_rounds(name: str, verbose: Any) -> Callable[[], None]:
+    """Return what is called when a round was charged; it prints a line where that was asked for.
+
+    Rounds of a search print nothing, because their number is secret.
+    """
+    rounds = count(1)
+
+    def report() -> None:
+        done = next(rounds)
+        if verbose and not _HIDDEN.get():
+            print(f"{name}: round {done} is charged")  # noqa: T201  asked for by `verbose`
+
+    return report
 
 
 class _Bar:

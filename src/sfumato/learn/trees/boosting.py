@@ -348,6 +348,8 @@ class GradientBoosting(Boosting, PrivateClassifier):
         learning_rate: Any = None,
         additive: Any = False,
         random_state: Any = 0,
+        missing: Any = None,
+        verbose: Any = False,
         budget: Any = None,
     ) -> None:
         self.epsilon = epsilon
@@ -360,6 +362,8 @@ class GradientBoosting(Boosting, PrivateClassifier):
         self.learning_rate = learning_rate
         self.additive = additive
         self.random_state = random_state
+        self.missing = missing
+        self.verbose = verbose
         self.budget = budget
 
     def _outputs(self, declared: Declared) -> int:
@@ -433,6 +437,8 @@ class GradientBoostingRegressor(Boosting, PrivateRegressor):
         learning_rate: Any = None,
         additive: Any = False,
         random_state: Any = 0,
+        missing: Any = None,
+        verbose: Any = False,
         budget: Any = None,
     ) -> None:
         self.epsilon = epsilon
@@ -445,6 +451,8 @@ class GradientBoostingRegressor(Boosting, PrivateRegressor):
         self.learning_rate = learning_rate
         self.additive = additive
         self.random_state = random_state
+        self.missing = missing
+        self.verbose = verbose
         self.budget = budget
 
     _signal = 0.012
