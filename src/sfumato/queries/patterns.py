@@ -12,7 +12,6 @@ from itertools import product
 from string import ascii_lowercase, ascii_uppercase, digits
 from typing import TYPE_CHECKING
 
-from sfumato.engines.like import escape_letter
 from sfumato.errors import PolicyError
 
 if TYPE_CHECKING:
@@ -55,7 +54,7 @@ def _write_pattern(way: Parts, *, whole: bool) -> str:
     parts += [*inner, *([] if whole or end else [_RUN])]
     written = {_ANY: "_", _RUN: "%"}
     kept = [part for at, part in enumerate(parts) if part != _RUN or parts[at - 1 : at] != [_RUN]]
-    return "".join(written.get(part) or escape_letter(part) for part in kept)
+    return "".join(written.get(part) or (f"\\{part}" if part in "%_\\" else part) for part in kept)
 
 
 @dataclass
