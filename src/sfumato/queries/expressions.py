@@ -42,6 +42,7 @@ from sfumato.queries.leaves import (
     parse_text,
     refuse_other_parts,
 )
+from sfumato.queries.patterns import expand_expression
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -372,6 +373,22 @@ def _parse_ilike(node: exp.Expression) -> Condition:
     return _negate_if_typed(node, Like(FunctionCall("lower", (parse_expression(node.this),)), pattern))
 
 
+def _parse_regular_expression(node: exp.Expression) -> Condition:
+    """regexp_matches finds a regular expression anywhere, the others match the whole text."""
+    refuse_other_parts(node, "this", "expression", "flag", "full_match")
+    text, pattern = parse_expression(node.this), parse_text(node.expression)
+    flag = node.args.get("flag")
+    blind = isinstance(node, exp.RegexpILike) or (flag is not None and parse_text(flag) == "i")
+    if flag is not None and not blind:
+        raise PolicyError(
+            "SF-Q159", "Only the option 'i' is supported here.", try_="REGEXP_MATCHES(x, 'a', 'i')"
+        )
+    if blind:
+        text, pattern = FunctionCall("lower", (text,)), fold_ascii(pattern, upper=False)
+    whole = isinstance(node, exp.RegexpFullMatch | exp.SimilarTo)
+    return Disjunction(tuple(Like(text, each) for each in expand_expression(pattern, whole=whole)))
+
+
 _CONDITIONS: dict[type[exp.Expression], Callable[[exp.Expression], Condition]] = {
     exp.Paren: _parse_nested,
     exp.Not: _parse_not,
@@ -383,5 +400,9 @@ _CONDITIONS: dict[type[exp.Expression], Callable[[exp.Expression], Condition]] =
     exp.Is: _parse_is,
     exp.Like: _parse_like,
     exp.ILike: _parse_ilike,
+    exp.RegexpLike: _parse_regular_expression,
+    exp.RegexpILike: _parse_regular_expression,
+    exp.RegexpFullMatch: _parse_regular_expression,
+    exp.SimilarTo: _parse_regular_expression,
     **dict.fromkeys(COMPARISONS, _parse_comparison),
 }
