@@ -206,7 +206,7 @@ writes this page, so it says what the code does: "yes" where it is priced, or th
 sentence and what to write instead. Names of tables and columns ignore case. A refusal costs nothing.
 
 All {len(FUNCTIONS)} functions of a row mean the same on DuckDB, PostgreSQL and Spark; tests compare them to
-the last digit. [Questions](questions.md) explains the answers, and [limits](limits.md) how much one may ask for.
+the last digit. [Questions](questions.md) explains the answers, and [limits](limits.md) how large one may be.
 """
 
 _TAIL = """## Functions that are not supported
