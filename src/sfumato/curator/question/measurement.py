@@ -32,7 +32,7 @@ class CountOf:
 @dataclass(frozen=True, slots=True)
 @checked
 class DistinctUnits:
-    """The number of different units that have a row; the expression names the unit's column."""
+    """The number of different units that have a row, or of different values of an expression."""
 
     of: Expression
 
