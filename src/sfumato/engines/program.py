@@ -54,7 +54,7 @@ class CountedUnits:
 @tagged("Distinct", "value", "size")
 @dataclass(frozen=True, slots=True)
 class CountedValues:
-    """How many different values there are, missing ones left out; `size` is the most there can be, if known."""
+    """How many different values there are, missing ones left out; at most `size`, if that is known."""
 
     value: Value
     size: int | None = None
