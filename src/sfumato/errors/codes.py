@@ -252,6 +252,11 @@ CODES: dict[str, str] = {
     "SF-N509": "Every block has one output, also blocks without units.",
     "SF-N510": "A unit's block is found from its name, which is a text or a whole number.",
     "SF-N511": "A sparse histogram is three rows of whole numbers: the groups, values and counts of its occupied cells, sorted by group and value, without repeated pairs, on a grid of at most 2^32 cells.",
+    "SF-N601": "A unit that is in several ticks of a stream is protected for a stated number of ticks: give the horizon.",
+    "SF-N602": "Noise of a stream is filtered in floating point, and what that may lose is priced. Here it would be too much: shorten the horizon or raise ε.",
+    "SF-N603": "Every tick of a stream has the same number of cells, the one it was planned with.",
+    "SF-N604": "A stream is charged once for all its ticks, and no more are released than that. A new stream is a new charge.",
+    "SF-N605": "A stream in use is one object in one process. A copy, a pickle or a fork would release more than was paid for.",
     # audits
     "SF-A101": "A black-box audit compares two samplers: functions that take a number n and give n independent outputs, one of the mechanism on some input, the other on a neighbouring input.",
     "SF-A102": "A sampler is asked for n outputs and must return exactly n, as an array or list whose first axis has that length.",
