@@ -257,6 +257,12 @@ CODES: dict[str, str] = {
     "SF-N603": "Every tick of a stream has the same number of cells, the one it was planned with.",
     "SF-N604": "A stream is charged once for all its ticks, and no more are released than that. A new stream is a new charge.",
     "SF-N605": "A stream in use is one object in one process. A copy, a pickle or a fork would release more than was paid for.",
+    "SF-N606": "A stream is drawn from what it has released, and that is nothing yet.",
+    "SF-N607": "A stream has one price for all its ticks: rho, or epsilon with delta.",
+    "SF-N608": "The kinds that a histogram over time counts are public and listed once each.",
+    "SF-N609": "A counter takes the number of events of a tick, which is zero or more.",
+    "SF-N610": "Values of a stream are whole steps between two bounds that are declared, so that one of them moves the sum by a known amount at most.",
+    "SF-N611": "A tick of a sum or a mean is a row of numbers. Leave missing ones out.",
     # audits
     "SF-A101": "A black-box audit compares two samplers: functions that take a number n and give n independent outputs, one of the mechanism on some input, the other on a neighbouring input.",
     "SF-A102": "A sampler is asked for n outputs and must return exactly n, as an array or list whose first axis has that length.",

@@ -43,10 +43,10 @@ def plan_endless() -> BufferedToeplitz:
 
     It minimises the largest ratio, over many horizons, to the square-root factorisation of that horizon.
     """
-    ticks = [2**bits for bits in range(_SHORTEST, _LONGEST + 1)]
+    ticks = [2**bits for bits in range(_SHORTEST, _LONGEST + 1, 2)]
     known = np.log([square_root_variance(tick) for tick in ticks])
     start = _spread(BUFFERS, ticks[-1])
-    for power in (4, 16, 64):
+    for power in (8, 64):
 
         def loss(factor: BufferedToeplitz, power: int = power) -> float:
             ratios = np.log(factor.norm_squared(np.inf) * factor.sum_squares(ticks)) - known

@@ -126,13 +126,19 @@ class RunningSums:
         deviation = math.sqrt(self.variances([tick])[0])
         return deviation * math.sqrt(2 / math.pi) + 0.5 + tick / self.grid.steps
 
+    def window_variances(self, ticks: int, window: int) -> NDArray[np.float64]:
+        """Return the variances of the sums over the last `window` ticks, after each of the first `ticks`."""
+        scales = self.scales.spread(ticks)
+        square = float(self.grid.sigma / self.grid.steps) ** 2
+        return np.asarray(square * _window_variances(self.factor, scales, window))
+
     def variances(self, ticks: list[int] | NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the variance of the running sums after these numbers of ticks, before they are rounded."""
         last = int(max(ticks))
         square = float(self.grid.sigma / self.grid.steps) ** 2
         if len(self.scales.values) == 1:
             return square * self.factor.sum_squares([int(tick) for tick in ticks])
-        every = _scaled_variances(self.factor, self.scales.spread(last))
+        every, _ = _running_covariances(self.factor, self.scales.spread(last))
         return np.asarray(square * every[np.asarray(ticks) - 1])
 
 
@@ -322,23 +328,50 @@ def _multiply(factor: BufferedToeplitz, rows: NDArray[np.float64]) -> NDArray[np
     return np.asarray(rows)
 
 
-def _scaled_variances(factor: BufferedToeplitz, scales: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the variance of every running sum where ticks have scales of their own, for z of variance 1.
+def _running_covariances(
+    factor: BufferedToeplitz, scales: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the variance of every running sum, and its covariance with the memories of the next tick.
 
-    The noise of tick t is scales[t]·w_t with w_t = z_t − Σ ω_i·u_i(t) and u_i(t + 1) = r_i·u_i(t) + z_t. The
-    covariance of u with u is a geometric sum; that of u with the running sum so far is a filter of it.
+    For z of variance 1, the noise of tick t is scales[t]·w_t with w_t = z_t − Σ ω_i·u_i(t) and u_i(t + 1) =
+    r_i·u_i(t) + z_t. The covariance of u with u is a geometric sum; that with running sums is a filter of it.
     """
     from scipy.signal import lfilter
 
     weights, logs = factor.inverse_weights, np.log1p(-np.array(factor.zeros))
     ticks = np.arange(len(scales))
-    with_u = np.zeros((len(logs), len(scales)))
+    with_w = np.zeros((len(logs), len(scales)))
     for place, log in enumerate(logs):
         for other, weight in zip(logs, weights, strict=True):
-            with_u[place] -= weight * np.expm1(ticks * (log + other)) / np.expm1(log + other)
-    own = 1 - weights @ with_u
-    cross = np.zeros(len(scales))
-    for log, weight, covariance in zip(logs, weights, with_u, strict=True):
-        passed = lfilter([1.0], [1.0, -math.exp(log)], scales * (math.exp(log) * covariance + 1))
-        cross[1:] -= weight * passed[:-1]
-    return np.asarray(np.cumsum(2 * scales * cross + scales**2 * own))
+            with_w[place] -= weight * np.expm1(ticks * (log + other)) / np.expm1(log + other)
+    rates = np.exp(logs)
+    with_sum = np.array(
+        [
+            lfilter([1.0], [1.0, -rate], scales * (rate * covariance + 1))
+            for rate, covariance in zip(rates, with_w, strict=True)
+        ]
+    )
+    own = 1 - weights @ with_w
+    cross = np.concatenate([[0.0], -(weights @ with_sum[:, :-1])])
+    return np.cumsum(2 * scales * cross + scales**2 * own), with_sum
+
+
+def _window_variances(
+    factor: BufferedToeplitz, scales: NDArray[np.float64], window: int
+) -> NDArray[np.float64]:
+    """Return the variances of the differences of running sums that are `window` ticks apart."""
+    from scipy.signal import lfilter
+
+    variances, with_sum = _running_covariances(factor, scales)
+    if window >= len(scales):
+        return variances
+    found = variances.copy()
+    before = slice(0, len(scales) - window)
+    shared = variances[before].copy()
+    for weight, gap, covariance in zip(factor.inverse_weights, factor.zeros, with_sum, strict=True):
+        # What the memories of a tick still bring into the sums of the ticks of its window.
+        coming = lfilter([1.0], [1.0, gap - 1.0], scales[::-1])[::-1]
+        ended = np.concatenate([coming[window + 1 :], [0.0]]) * (1 - gap) ** window
+        shared -= weight * covariance[before] * (coming[1 : len(scales) - window + 1] - ended)
+    found[window:] += variances[before] - 2 * shared
+    return found
