@@ -133,6 +133,8 @@ _CONDITIONS = (
     Part("ward IN ('A', 'B')"),
     Part("ward NOT IN ('C')"),
     Part("ward <> 'A'"),
+    Part("ward IS DISTINCT FROM 'A'"),
+    Part("flag IS NOT DISTINCT FROM score"),
     Part("ward LIKE '_'"),
     Part("ok"),
     Part("NOT ok"),

@@ -9,6 +9,7 @@ from sfumato.curator.answers.expected_error import QuestionError, check_given, f
 from sfumato.curator.answers.measure import Measure
 from sfumato.curator.answers.post_processing import require_numbers
 from sfumato.curator.answers.release import Release
+from sfumato.curator.answers.stages import require_types
 from sfumato.curator.plan.plan import price_question
 from sfumato.curator.plan.resolved import ResolvedQuestion
 from sfumato.curator.question.measurement import ContributionLimits
@@ -36,6 +37,7 @@ class Query(Measure[Release]):
         # What no price could answer is refused now, while the text is before its author's eyes.
         resolved = self._resolve()
         require_numbers(resolved)
+        require_types(resolved)
         resolved.require_answerable()
 
     def bounded(self, *, groups: int = 1, rows: int = 1) -> Query:

@@ -50,9 +50,9 @@ class Session:
 
     def question(self, text: str) -> Query:
         """Return a question in SQL; what only asks for public facts is refused."""
-        from sfumato.queries.sql import parse_question
+        from sfumato.queries.sql import choose_question
 
-        return Query(self._payer, parse_question(text), text)
+        return choose_question(text, lambda question: Query(self._payer, question, text))
 
     def _find_facts(self, text: str) -> PublicFacts | None:
         """Return the public facts that a text asks for, or None if it asks something else."""

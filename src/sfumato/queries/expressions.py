@@ -73,6 +73,13 @@ def _unsupported(node: exp.Expression) -> PolicyError:
             known="COUNT, SUM, AVG, MIN, MAX, ARG_MIN, ARG_MAX, FIRST and LAST with ORDER BY",
             try_="SELECT patient_id, SUM(cost) AS cost FROM visits GROUP BY patient_id",
         )
+    if isinstance(node, exp.Subquery | exp.Select):
+        return PolicyError(
+            "SF-Q147",
+            "A number from a subquery is not supported here.",
+            why="a number about people is only available with noise, and is paid for",
+            try_="ask SELECT AVG(cost) FROM visits first, then compare with the number that was released",
+        )
     return PolicyError(
         "SF-Q147",
         f"{'Function ' if isinstance(node, exp.Func) else ''}{what} is not supported.",
@@ -330,6 +337,16 @@ def _parse_not_equal(node: exp.Expression) -> Condition:
     return Negation(_parse_comparison(exp.EQ(this=left, expression=right)))
 
 
+def _parse_null_safe(node: exp.Expression) -> Condition:
+    """IS NOT DISTINCT FROM and IS DISTINCT FROM: two missing values are alike, and nothing is unknown."""
+    left, right = (parse_expression(part) for part in parse_sides(node))
+    missing = [IsNull(part) for part in (left, right) if not isinstance(part, Literal)]
+    present = tuple(Negation(part) for part in missing)
+    equal = Conjunction((*present, Comparison(left, "=", right)))
+    alike = Disjunction((equal, Conjunction(tuple(missing)))) if len(missing) == 2 else equal
+    return Negation(alike) if isinstance(node, exp.NullSafeNEQ) else alike
+
+
 def _parse_in(node: exp.Expression) -> Condition:
     refuse_other_parts(node, "this", "expressions")
     part = parse_expression(node.this)
@@ -395,6 +412,8 @@ _CONDITIONS: dict[type[exp.Expression], Callable[[exp.Expression], Condition]] =
     exp.And: _parse_and,
     exp.Or: _parse_or,
     exp.NEQ: _parse_not_equal,
+    exp.NullSafeEQ: _parse_null_safe,
+    exp.NullSafeNEQ: _parse_null_safe,
     exp.In: _parse_in,
     exp.Between: _parse_between,
     exp.Is: _parse_is,
