@@ -35,7 +35,7 @@ def test_the_error_of_a_window_is_that_of_its_draws(window: int) -> None:
     stream.run([[]] * 60)
     told = stream.values(window).astype(float)
     spread = np.sqrt((told**2).mean(axis=1))
-    # The root of a mean of 3,000 squares deviates by 1.3 %, and differences of rounded sums are rounded twice.
+    # The root of a mean of 3,000 squares deviates by 1.3 %; differences of rounded sums are rounded twice.
     np.testing.assert_allclose(spread, stream.half_widths(0.6826894921370859, window), rtol=0.09)
 
 
