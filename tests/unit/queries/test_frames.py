@@ -65,6 +65,16 @@ LONGER: list[tuple[str, Callable[[Frame[Question, Any]], Question]]] = [
         ),
     ),
     (
+        """SELECT AVG(n / m) AS a FROM (SELECT patient_id, COUNT(*) AS m FROM visits GROUP BY patient_id)
+           LEFT JOIN (SELECT patient_id, COUNT(*) AS n FROM visits WHERE age > 64 GROUP BY patient_id)
+           USING (patient_id)""",
+        lambda t: (
+            t.per_unit("patient_id", m=sf.count())
+            .join(t.where("age > 64").per_unit("patient_id", n=sf.count()), using="patient_id", optional=True)
+            .agg(a=sf.mean("n / m"))
+        ),
+    ),
+    (
         """SELECT COUNT(*) AS count FROM (SELECT age - LAG(age) OVER (PARTITION BY patient_id ORDER BY age)
            AS x FROM visits) WHERE x > 2""",
         lambda t: (
