@@ -40,7 +40,7 @@ def square_root(ticks: int) -> tuple[float, float]:
 
 
 def lower_bound(ticks: int) -> float:
-    """No factorisation has a smaller mean: singular values of the running sum are 1/(2·sin((2k − 1)π/(4n + 2)))."""
+    """No factorisation has a smaller mean. Singular values of A are 1/(2·sin((2k − 1)π/(4n + 2)))."""
     places = np.arange(1, ticks + 1)
     nuclear = float((1 / (2 * np.sin((2 * places - 1) * np.pi / (4 * ticks + 2)))).sum())
     return (nuclear / ticks) ** 2
