@@ -67,9 +67,8 @@ def main() -> None:
         print(f"{name:24} mean {mean:8.3f}  largest {most:8.3f}  mean/tree {mean / rows[0][1]:.4f}")
     counts = np.ones(ticks, dtype=np.int64)
     best = min(_seconds(known, counts) for _ in range(3))
-    print(
-        f"{len(known.factor.poles)} numbers of state, planned in {planning:.2f} CPU s, {ticks / best:,.0f} ticks/s"
-    )
+    state = len(known.factor.poles)
+    print(f"{state} numbers of state, planned in {planning:.2f} CPU s, {ticks / best:,.0f} ticks/s")
 
 
 def _seconds(mechanism: RunningSums, counts: np.ndarray) -> float:  # type: ignore[type-arg]
