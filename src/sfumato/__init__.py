@@ -13,8 +13,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sfumato import audit, learn, local, noise, privacy, viz
+    from sfumato import audit, learn, local, noise, online, privacy, viz
     from sfumato.curator.catalog.columns import between, one_of, text
+    from sfumato.lab.backup import accept, restore
     from sfumato.lab.lab import Lab, create, open
     from sfumato.privacy.budget import Budget
     from sfumato.privacy.graph_units import Edge, Node
@@ -66,13 +67,15 @@ _HOMES = {
     "Lab": "sfumato.lab.lab",
     "Node": "sfumato.privacy.graph_units",
     "Unit": "sfumato.privacy.units",
+    "accept": "sfumato.lab.backup",
     "between": "sfumato.curator.catalog.columns",
     "create": "sfumato.lab.lab",
     "one_of": "sfumato.curator.catalog.columns",
     "open": "sfumato.lab.lab",
+    "restore": "sfumato.lab.backup",
     "text": "sfumato.curator.catalog.columns",
 }
-_ROOMS = ("audit", "errors", "learn", "local", "noise", "privacy", "viz")
+_ROOMS = ("audit", "errors", "learn", "local", "noise", "online", "privacy", "viz")
 
 __all__ = [
     "ADD_REMOVE",
@@ -85,6 +88,7 @@ __all__ = [
     "Node",
     "Unit",
     "__version__",
+    "accept",
     "audit",
     "between",
     "bins",
@@ -100,9 +104,11 @@ __all__ = [
     "min",
     "noise",
     "one_of",
+    "online",
     "open",
     "privacy",
     "quantile",
+    "restore",
     "stddev",
     "sum",
     "text",

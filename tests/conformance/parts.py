@@ -1,8 +1,8 @@
 """Pieces of random questions: what the tables in `worlds.py` offer, numbers of a row, and conditions on it.
 
 A piece knows whether plain SQL on the bounded data says the same. Where it does not, the reason is one of the
-stated differences: LEAST and GREATEST of a missing value, rounding of negative halves, MOD of negative
-numbers, ASCII letters alone, and quotients compared on their grid.
+stated differences: rounding of negative halves, MOD of negative numbers, ASCII letters alone, and quotients
+compared on their grid.
 """
 
 from __future__ import annotations
@@ -58,6 +58,10 @@ _NUMBERS = (
     Part("EXTRACT(day FROM day)", natural=True),
     Part("DATE_PART('quarter', day)", natural=True),
     Part("ISODOW(day)", natural=True),
+    Part("DAYOFWEEK(day)", natural=True),
+    Part("DAYOFYEAR(day)", natural=True),
+    Part("WEEK(day)", natural=True),
+    Part("DATE_DIFF('month', DATE '2020-02-29', day)"),
     Part("HOUR(seen)", natural=True),
     Part("MINUTE(seen)", natural=True),
     Part("SECOND(seen)", natural=True),
@@ -93,6 +97,12 @@ _KEYS = (
     ("calendar", "ISODOW(day)"),
     ("calendar", "day"),
     ("rewritten", "LOWER(ward)"),
+    ("rewritten", "DAYNAME(day)"),
+    ("rewritten", "MONTHNAME(seen)"),
+    ("rewritten", "STRFTIME(day, '%Y-%m')"),
+    ("rewritten", "STRFTIME(seen, '%H')"),
+    ("rewritten", "YEAR(day) || '-Q' || QUARTER(day)"),
+    ("rewritten", "CONCAT(ward, '/', sex)"),
     ("rewritten", "SUBSTRING(sex, 1, 1)"),
     ("rewritten", "COALESCE(ward, 'none')"),
     ("bought", "note"),
@@ -116,10 +126,15 @@ _CONDITIONS = (
     Part("CONTAINS(note, '%')"),
     Part("STARTS_WITH(note, 'x')"),
     Part("ENDS_WITH(note, '_b')"),
+    Part("REGEXP_MATCHES(note, 'pa|b$|^.本')"),
+    Part("REGEXP_FULL_MATCH(note, '(x|pain).?.?')"),
+    Part("NOT REGEXP_MATCHES(LOWER(note), 'p[ao]in|%')"),
     Part("note IS NULL"),
     Part("ward IN ('A', 'B')"),
     Part("ward NOT IN ('C')"),
     Part("ward <> 'A'"),
+    Part("ward IS DISTINCT FROM 'A'"),
+    Part("flag IS NOT DISTINCT FROM score"),
     Part("ward LIKE '_'"),
     Part("ok"),
     Part("NOT ok"),
@@ -190,6 +205,24 @@ def _function(draw: random.Random, pool: Pool, depth: int) -> Part:
     return made if one.exact or whole.startswith(("ABS", "-")) else _only_here(made)
 
 
+def _curve(draw: random.Random, pool: Pool, depth: int) -> Part:
+    """A root, a logarithm or an exponential, where plain SQL has one too."""
+    one = number(draw, pool, 0)
+    sql = draw.choice(
+        [
+            "SQRT(ABS({}))",
+            "LN(ABS({}) + 1)",
+            "LOG10(ABS({}) + 0.5)",
+            "EXP({} / 65536)",
+            "POWER(ABS({}), 1.5)",
+            "POWER(ABS({}), 3)",
+        ]
+    )
+    made = _joined(sql.format(one.sql), one, exact=False)
+    # A product of rounded factors is off by more than a step of its own.
+    return _only_here(made) if sql.startswith(("POWER", "EXP")) else made
+
+
 def _rounded(draw: random.Random, pool: Pool, depth: int) -> Part:
     one = number(draw, pool, depth)
     made = _joined(draw.choice(["ROUND({})", "ROUND({}, 1)", "CAST({} AS INTEGER)"]).format(one.sql), one)
@@ -208,8 +241,8 @@ def _rest(draw: random.Random, pool: Pool, depth: int) -> Part:
 def _extreme(draw: random.Random, pool: Pool, depth: int) -> Part:
     parts = [number(draw, pool, depth), number(draw, pool, 0)]
     name = draw.choice(["LEAST", "GREATEST"])
-    made = _joined(f"{name}({parts[0].sql}, {parts[1].sql}, {_literal(draw)})", *parts)
-    return made if made.present else _only_here(made)
+    third = draw.choice([f", {_literal(draw)}", ", NULL", ""])
+    return _joined(f"{name}({parts[0].sql}, {parts[1].sql}{third})", *parts)
 
 
 def _filled(draw: random.Random, pool: Pool, depth: int) -> Part:
@@ -237,6 +270,7 @@ _COMPUTED = (
     _scaled,
     _divided,
     _function,
+    _curve,
     _rounded,
     _rest,
     _extreme,

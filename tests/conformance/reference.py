@@ -20,6 +20,7 @@ from sfumato.engines.rows import (
     Counted,
     Joined,
     Largest,
+    Ordered,
     PerUnit,
     Present,
     Rows,
@@ -33,6 +34,7 @@ from sfumato.engines.values import (
     Among,
     AtLeast,
     AtMost,
+    Binary,
     Calendar,
     Choose,
     Column,
@@ -50,6 +52,7 @@ from sfumato.engines.values import (
     Missing,
     Multiply,
     Not,
+    Root,
     Same,
     Some,
     Spelled,
@@ -96,6 +99,9 @@ def value(part: Any) -> Reading:
         case Choose(when, then, otherwise):
             holds, yes, no = condition(when), value(then), value(otherwise)
             return lambda row: yes(row) if holds(row) is True else no(row)
+        case Least(left, right, True) | Greatest(left, right, True):
+            one, other, choose = value(left), value(right), _OF_TWO[type(part)]
+            return lambda row: _of_present(choose, one(row), other(row))
         case Add() | Multiply() | Divide() | Least() | Greatest():
             return _of_all(_OF_TWO[type(part)], part.left, part.right)
         case _:
@@ -111,12 +117,20 @@ _OF_TWO: dict[Any, Callable[[int, int], int | None]] = {
 }
 
 
+def _of_present(choose: Any, one: int | None, other: int | None) -> Any:
+    return other if one is None else one if other is None else choose(one, other)
+
+
 def _of_one(part: Any) -> Reading:
     match part:
         case Lookup(of, entries):
             return _of_all(lambda place: entries[place] if 0 <= place < len(entries) else None, of)
         case Calendar(days, name):
             return _of_all(lambda number: _field(date(1970, 1, 1) + timedelta(days=number), name), days)
+        case Root(of):
+            return _of_all(lambda number: math.isqrt(abs(number)), of)
+        case Binary(of):
+            return _of_all(lambda number: number.bit_length(), of)
         case Length(text):
             return _of_all(len, text)
         case Folded(text, upper):
@@ -217,6 +231,8 @@ class Reference:
                 return self._per_unit(rows)
             case Bounded():
                 return self._bounded(rows)
+            case Ordered():
+                return self._ordered(rows)
 
     def _joined(self, rows: Joined) -> list[Row]:
         left, right = self.rows(rows.left), self.rows(rows.right)
@@ -238,6 +254,9 @@ class Reference:
         return made
 
     def _names(self, rows: Rows) -> Any:
+        if isinstance(rows, PerUnit):
+            keys = [(rows.at, f"k{i}") for i in range(len(rows.keys))]
+            return keys + [(rows.at, f"f{i}") for i in range(len(rows.figures))]
         raise AssertionError(f"no rows to learn the columns from: {rows}")
 
     def _per_unit(self, rows: PerUnit) -> list[Row]:
@@ -256,6 +275,13 @@ class Reference:
             )
             for (unit, *key), group in groups.items()
         ]
+
+    def _ordered(self, rows: Ordered) -> list[Row]:
+        holds, units = condition(rows.where), defaultdict(list)
+        for row in self.rows(rows.rows):
+            if holds(row.columns) is True:
+                units[row.unit].append(row)
+        return [made for own in units.values() for made in _in_order(own, rows)]
 
     def _bounded(self, rows: Bounded) -> list[Row]:
         holds, cell = condition(rows.where), [value(part) for part in rows.cell]
@@ -291,6 +317,44 @@ class Reference:
                 return sorted([figure(each)(group) for each in program.figures] for group in groups.values())
 
 
+def _in_order(own: list[Row], rows: Ordered) -> list[Row]:
+    """The rows of one unit, each with its positions: missing values last, then the keyed order."""
+    by = [(value(each), -1 if falls else 1) for each, falls in rows.order]
+
+    def key(row: Row) -> tuple[Any, ...]:
+        found = [(read(row.columns), sign) for read, sign in by]
+        return tuple((1, 0) if number is None else (0, sign * number) for number, sign in found)
+
+    ranked = sorted(own, key=lambda row: (*key(row), row.place))
+    keys = [key(row) for row in ranked]
+    different = sorted(set(keys))
+    reads = [None if each.value is None else value(each.value) for each in rows.positions]
+
+    def position(at: int, each: Any, read: Any) -> Any:
+        match each.function:
+            case "row_number":
+                return at + 1
+            case "rank":
+                return keys.index(keys[at]) + 1
+            case "dense_rank":
+                return different.index(keys[at]) + 1
+        place = {"lag": at - each.offset, "lead": at + each.offset, "first_value": 0}[each.function]
+        return read(ranked[place].columns) if 0 <= place < len(ranked) else None
+
+    return [
+        Row(
+            row.unit,
+            row.place,
+            row.columns
+            | {
+                (rows.at, f"v{i}"): position(at, each, read)
+                for i, (each, read) in enumerate(zip(rows.positions, reads, strict=True))
+            },
+        )
+        for at, row in enumerate(ranked)
+    ]
+
+
 def figure(term: Any) -> Callable[[list[Row]], Any]:
     match term:
         case Counted():
@@ -314,11 +378,18 @@ def figure(term: Any) -> Callable[[list[Row]], Any]:
     raise TypeError(term)
 
 
+def _place(key: asked.CellKey, found: int | None) -> int | None:
+    """The place of a row in one key: the last where the value is missing, if that has a place."""
+    if not key.nulls:
+        return found
+    return key.size - 1 if found is None else None if found == key.size - 1 else found
+
+
 def _cells(keys: tuple[asked.CellKey, ...], rows: list[Row]) -> dict[int, list[Row]]:
     """The rows of each cell; those of no cell are left out."""
     readings, found = [value(key.value) for key in keys], defaultdict(list)
     for row in rows:
-        places = [read(row.columns) for read in readings]
+        places = [_place(key, read(row.columns)) for key, read in zip(keys, readings, strict=True)]
         if all(place is not None and 0 <= place < key.size for place, key in zip(places, keys, strict=True)):
             cell = 0
             for place, key in zip(places, keys, strict=True):
@@ -361,7 +432,7 @@ def _keyed(program: asked.KeyedSums, rows: list[Row]) -> dict[tuple[Any, ...], t
     readings, groups = [value(key) for key in program.keys], defaultdict(list)
     for row in rows:
         key = tuple(read(row.columns) for read in readings)
-        if None not in key:
+        if all(part is not None or place in program.nulls for place, part in enumerate(key)):
             groups[key].append(row)
     return {
         key: tuple(figure(term)(group) for term in (asked.CountedUnits(), *program.terms))

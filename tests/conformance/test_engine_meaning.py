@@ -238,8 +238,8 @@ def random_value(draw: random.Random, depth: int = 2) -> Any:
             Add(one, other),
             Multiply(one, draw.choice(SMALL)),
             Divide(natural[0], draw.choice([natural[1], Constant(7), Constant(2**70)])),
-            Least(one, other),
-            Greatest(one, other),
+            Least(one, other, draw.random() < 0.5),
+            Greatest(one, other, draw.random() < 0.5),
             Either(one, other),
             Lookup(draw.choice(SMALL), entries),
             Choose(random_predicate(draw, 1, 0), one, other),
@@ -294,8 +294,11 @@ def random_term(draw: random.Random) -> Any:
 
 def random_key(draw: random.Random) -> CellKey:
     name = draw.choice(list(DOMAINS))
-    computed = CellKey(random_value(draw, 1), draw.choice([1, 5, 40]))
-    return draw.choice([CellKey(Column(0, name), DOMAINS[name]), computed])
+    computed = CellKey(random_value(draw, 1), draw.choice([1, 5, 40]), draw.random() < 0.5)
+    stored = Column(0, name)
+    return draw.choice(
+        [CellKey(stored, DOMAINS[name]), CellKey(stored, DOMAINS[name] + 1, nulls=True), computed]
+    )
 
 
 def random_program(draw: random.Random, snapshot: str = "t-1") -> Any:
@@ -308,7 +311,7 @@ def random_program(draw: random.Random, snapshot: str = "t-1") -> Any:
             CellSums(rows, where, keys, terms),
             CellSums(rows, where, keys, terms),
             CellHistogram(rows, where, keys, random_value(draw), draw.choice([1, 300])),
-            KeyedSums(rows, where, free[: draw.randint(1, 2)], terms),
+            KeyedSums(rows, where, free[: draw.randint(1, 2)], terms, draw.choice([(), (0,), (0, 1)])),
             CellHistograms(
                 rows, where, keys, (random_value(draw), random_value(draw)), draw.choice([1, 300])
             ),

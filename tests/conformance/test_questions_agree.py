@@ -106,18 +106,29 @@ NUMBERS = (
     "COALESCE(gain, stay)", "NULLIF(stay, 3)", "LEAST(gain, stay, 1)", "GREATEST(gain, stay)", "YEAR(day)",
     "MONTH(day)", "DAY(day)", "EXTRACT(ISODOW FROM day)", "QUARTER(day)", "HOUR(seen)", "MINUTE(seen)",
     "SECOND(seen)", "DATEDIFF('day', DATE '2020-02-29', day)", "LENGTH(note)", "LENGTH(ward)", "score * 3",
-    "CASE WHEN ok THEN gain ELSE stay END",
+    "CASE WHEN ok THEN gain ELSE stay END", "SQRT(gain)", "SQRT(cost)", "LN(stay)", "LN(cost)",
+    "LOG2(cost + 1)",
+    "LOG10(stay)", "EXP(gain)", "EXP(-cost)", "POWER(cost, 1.5)", "POWER(stay, -2)", "POWER(gain, 0.5)",
+    "DAYOFWEEK(day)", "DAYOFYEAR(day)", "WEEK(day)", "DATE_DIFF('month', DATE '2020-02-29', day)",
+    "DATE_DIFF('year', DATE '2020-02-29', day)", "DATE_DIFF('quarter', day, DATE '2020-02-29')",
+    "DATE_DIFF('week', day, DATE '2020-02-29')",
+    "DATE_DIFF('hour', TIMESTAMP '1970-01-01 00:00:00', seen)",
+    "DATE_DIFF('minute', TIMESTAMP '1970-01-01 00:00:00', seen)",
+    "DATE_DIFF('second', TIMESTAMP '1970-01-01 00:00:00', seen)",
 )  # fmt: skip
 KEYS = (
     "LOWER(ward)", "UPPER(ward)", "SUBSTRING(ward, 1, 1)", "LEFT(ward, 1)", "COALESCE(ward, 'A')",
     "DATE_TRUNC('minute', seen)", "DATE_TRUNC('hour', seen)", "DATE_TRUNC('day', seen)",
     "DATE_TRUNC('week', day)", "DATE_TRUNC('month', day)", "DATE_TRUNC('quarter', day)",
-    "DATE_TRUNC('year', day)", "DATE_TRUNC('second', seen)",
+    "DATE_TRUNC('year', day)", "DATE_TRUNC('second', seen)", "DAYNAME(day)", "MONTHNAME(seen)",
+    "STRFTIME(day, '%Y-%m')", "STRFTIME(seen, '%H:%M')", "STRFTIME(day, '%a %-d. %B')",
+    "YEAR(day) || '-Q' || QUARTER(day)", "CONCAT(ward, flag, '-', ok)", "ward || sex",
 )  # fmt: skip
 CONDITIONS = (
     "LOWER(note) = 'pain a_b'", "UPPER(note) = 'PAIN'", "note LIKE '%a\\_b'", "note LIKE '_本%'",
     "note LIKE '5%\\'", "note LIKE '%ä%'", "STARTS_WITH(note, 'PA')", "ENDS_WITH(note, '語')",
-    "CONTAINS(note, '%')", "note <> 'ß'", "note IN ('', '日本語')", "note IS NULL", "gain < stay", "NOT ok",
+    "REGEXP_MATCHES(note, 'pa|^.本|_b$')", "REGEXP_FULL_MATCH(note, 'p[ae]in.*')", "CONTAINS(note, '%')",
+    "note <> 'ß'", "note IN ('', '日本語')", "note IS NULL", "gain < stay", "NOT ok",
     "day + 7 > DATE '2020-03-01'", "ward IN ('A', 'B') OR flag = 1",
 )  # fmt: skip
 

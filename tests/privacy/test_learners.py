@@ -69,6 +69,14 @@ def _boosted(**given: Any) -> GradientBoosting:
     return GradientBoosting(**_BOOST, **given)
 
 
+def _few_numbers(**given: Any) -> GradientBoostingRegressor:
+    return GradientBoostingRegressor(**(_BOOST | {"trees": 3}), target_bounds=BOUNDS, **given)
+
+
+def _numbers(**given: Any) -> GradientBoostingRegressor:
+    return GradientBoostingRegressor(**_BOOST, target_bounds=BOUNDS, **given)
+
+
 CASES: list[tuple[Any, list[float]]] = [
     (lambda **spend: GaussianNB(bounds=BOUNDS, classes=[0, 1], **spend), [0.0, 1.0]),
     (lambda **spend: GaussianNB(row_norm=1.0, classes=[0, 1], **spend), [0.0, 1.0]),
@@ -82,7 +90,7 @@ CASES: list[tuple[Any, list[float]]] = [
     (lambda **spend: _boosted(classes=[0, 1], **spend), [0.0, 1.0]),
     (lambda **spend: _boosted(classes=[0, 1, 2], **spend), [0.0, 1.0, 2.0, 3.0]),
     (lambda **spend: _boosted(classes=[0, 1], additive=True, **spend), [0.0, 1.0]),
-    (lambda **spend: GradientBoostingRegressor(**_BOOST, target_bounds=BOUNDS, **spend), [-HUGE, HUGE]),
+    (lambda **spend: _few_numbers(**spend), [-HUGE, HUGE]),
     (lambda **spend: CategoricalNB(categories=[[-1.0, 1.0, HUGE]] * 4, classes=[0, 1], **spend), [0.0, 1.0]),
 ]
 LINES: list[Any] = [
@@ -134,6 +142,20 @@ def test_a_regression_keeps_its_price(
     assert (few.finding, many.finding, once.finding) == (None, None, None)
     assert few.reached > 0.9
     assert min(many.reached, once.reached) > 0.5
+
+
+@pytest.mark.parametrize("spend", SPENDS, ids=["pure", "gaussian", "rho"])
+def test_boosted_numbers_keep_their_price(spend: dict[str, float], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few rows are asked for their mean alone, by pure ε; others for where targets lie, then for leaves."""
+    budget = _numbers(**spend).fit_budget()
+    first = to_event(share_of(budget.main, budget.first))
+    few = audited(_numbers, spend, [first, Pure(budget.alone.epsilon)], [-HUGE, 0.3, HUGE])
+    monkeypatch.setattr("sfumato.learn.target_range._MEAN_ERROR", 1e9)
+    monkeypatch.setattr("sfumato.learn.target_range._CLEAR_ROWS", -1e9)
+    many = audited(_numbers, spend, budget.events, [-HUGE, HUGE])
+    assert (few.finding, many.finding) == (None, None)
+    assert few.reached > 0.9
+    assert many.reached > 0.5
 
 
 @pytest.mark.parametrize("spend", SPENDS, ids=["pure", "gaussian", "rho"])

@@ -73,6 +73,9 @@ def test_a_fit_keeps_its_price(
     monkeypatch.setattr(
         "sfumato.learn.linear.regression._MIN_SIGNAL", -1e9
     )  # so that few rows are asked for their products too
+    # Few rows are asked where their targets lie, too, and not for their mean alone.
+    monkeypatch.setattr("sfumato.learn.target_range._MEAN_ERROR", 1e9)
+    monkeypatch.setattr("sfumato.learn.target_range._CLEAR_ROWS", -1e9)
 
     def program(table: str) -> dict[str, Any]:
         fitted = lab.session().fit(make(), table=table, features=features, target=target, rows_per_unit=rows)

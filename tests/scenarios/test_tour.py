@@ -33,9 +33,9 @@ def test_the_query_lines_of_the_tour(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert by_error.error()["n"] <= 25
     assert "ε = 0.1" in str(quote)
     assert r.to_arrow().column_names == ["ward", "n", "cost"]
-    assert r.to_arrow()["ward"].to_pylist() == ["A", "B", "C"]
-    assert r.to_pandas().shape == (3, 3)
-    assert r.to_polars().shape == (3, 3)
+    assert r.to_arrow()["ward"].to_pylist() == ["A", "B", "C", None]
+    assert r.to_pandas().shape == (4, 3)
+    assert r.to_polars().shape == (4, 3)
     assert r.interval(0.95).column_names == ["ward", "n_low", "n_high", "cost_low", "cost_high"]
     assert r.receipt.entry > 0
     assert r.plot().to_json()

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING
 import click
 
 import sfumato as sf
-from sfumato.cli.output import as_json, print_text, show_json, show_table
-from sfumato.cli.steward import lab_option
+from sfumato.cli.output import as_json, lab_option, print_text, show_json, show_table
 from sfumato.errors import UsageError
-from sfumato.ledger import SqliteLedger, receipts
-from sfumato.ledger.location import find_sqlite_file, open_ledger_to_read
+from sfumato.lab.backup import back_up
+from sfumato.ledger import receipts
+from sfumato.ledger.location import open_ledger_to_read
 from sfumato.ledger.sqlite.audit import AuditedLedger
-from sfumato.ledger.sqlite.backup import accept_ledger, back_up_ledger, restore_ledger
 from sfumato.ledger.sqlite.locks import describe_old_sqlite
 
 if TYPE_CHECKING:
@@ -133,8 +132,7 @@ def check_receipt(file: str, folder: str, as_json: bool) -> None:
 @lab_option
 def backup_(file: str, folder: str) -> None:
     """Copy the ledger to a new FILE while it is in use. The copy holds answers: protect it like the lab."""
-    with closing(SqliteLedger.open(find_sqlite_file(Path(folder)))) as entries:
-        print_text(f"{back_up_ledger(entries, file)}\nCopied to {file}.")
+    print_text(f"{back_up(Path(folder), file)}\nCopied to {file}.")
 
 
 @ledger.command("restore")
@@ -144,8 +142,7 @@ def backup_(file: str, folder: str) -> None:
 @lab_option
 def restore_(file: str, held: tuple[str, ...], unproven: bool, folder: str) -> None:
     """Restore a copy from FILE if it forgets nothing that was spent. Stop every process of the lab first."""
-    place = find_sqlite_file(Path(folder))
-    print_text(f"{restore_ledger(place, file, _read_texts(held), unproven=unproven)}\nRestored from {file}.")
+    print_text(f"{sf.restore(folder, file, receipts=held, unproven=unproven)}\nRestored from {file}.")
 
 
 @ledger.command()
@@ -154,12 +151,7 @@ def restore_(file: str, held: tuple[str, ...], unproven: bool, folder: str) -> N
 @lab_option
 def accept(held: tuple[str, ...], unproven: bool, folder: str) -> None:
     """Go on with a ledger that was copied or moved here, or whose mark is lost. The original must be gone."""
-    place = find_sqlite_file(Path(folder))
-    print_text(f"{accept_ledger(place, _read_texts(held), unproven=unproven)}\nAccepted in {folder}.")
-
-
-def _read_texts(files: tuple[str, ...]) -> list[str]:
-    return [Path(name).read_text(encoding="utf-8") for name in files]
+    print_text(f"{sf.accept(folder, receipts=held, unproven=unproven)}\nAccepted in {folder}.")
 
 
 @ledger.command()

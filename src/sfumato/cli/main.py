@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 import sfumato
-from sfumato.cli import ledger, questions, steward
+from sfumato.cli import ledger, questions, steward, tables
 from sfumato.cli.output import CodedGroup
 
 
@@ -28,7 +28,7 @@ def demo(output: str) -> None:
 
 
 main.add_command(steward.init)
-main.add_command(steward.table)
+main.add_command(tables.table)
 main.add_command(steward.user)
 main.add_command(questions.quote)
 main.add_command(questions.ask)

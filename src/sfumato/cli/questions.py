@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import sfumato as sf
-from sfumato.cli.output import as_json, print_text, show, show_json
-from sfumato.cli.steward import lab_option
+from sfumato.cli.output import as_json, lab_option, print_text, show, show_json
 from sfumato.errors import UsageError
 from sfumato.lab.lab import open_to_read
 
@@ -77,7 +76,9 @@ def ask(
     """Charge for a question and answer it. Asking the same question again is free."""
     # The path is checked first, so that no answer is paid for and then not drawn.
     target = None if plot is None else sf.viz.check_target(plot)
-    release = sf.open(folder).session(analyst).sql(sql).release(key=key, **spend)
+    session = sf.open(folder).session(analyst)
+    question = session.sql(sql) if target is None else session.question(sql)
+    release = question.release(key=key, **spend)
     show(release, as_json)
     if target is not None:
         release.plot().save(target)
@@ -100,11 +101,9 @@ def published(folder: str, as_json: bool) -> None:
     """Show what was published, with the answers."""
     every = sf.open(folder).published()
     if as_json:
-        show_json([{"question": each.text, "answer": each.read().to_dict()} for each in every])
+        show_json([each.describe() for each in every])
     else:
-        print_text(
-            "\n\n".join(f"{each.text}\n{each.read()}" for each in every) or "Nothing has been published yet."
-        )
+        print_text("\n\n".join(map(str, every)) or "Nothing has been published yet.")
 
 
 @click.command()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict
 
@@ -14,12 +15,12 @@ from sfumato.errors import EngineError, PolicyError
 from sfumato.ledger import Charge
 from sfumato.ledger.api import SnapshotRead, hash_reads
 from sfumato.privacy.account import Caps, Cost, Left, caps, left
+from sfumato.privacy.budget import Budget
 from sfumato.privacy.neighbours import common_relation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
     from contextlib import AbstractContextManager
-    from fractions import Fraction
 
     from sfumato.curator.catalog.catalog import CatalogContents, Table
     from sfumato.curator.catalog.publications import Publication
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from sfumato.curator.plan.priced import Plan, Step
     from sfumato.engines.program import Engine
     from sfumato.ledger import Ledger, Released
-    from sfumato.privacy.budget import Budget
     from sfumato.privacy.exact import Number
 
 
@@ -118,7 +118,8 @@ class Payer:
         """Return whether the same was answered before, so that it costs nothing."""
         # Whoever has no account here is refused first, and learns nothing of what others asked.
         for account in self.accounts(plan.table):
-            self.lab.ledger.read_budget(account)
+            if self.lab.ledger.read_budget(account) == REVOKED:
+                raise no_quota_error(self.analyst)
         return find_kept(self.lab.ledger, plan) is not None
 
     def can_afford(self, table: Table, cost: Cost) -> bool:
@@ -242,6 +243,19 @@ def _snapshots(step: Step) -> list[str]:
 def _least(states: list[tuple[Caps, Cost]]) -> Left:
     """Return what the tightest account still allows."""
     return min((left(cap, spent) for cap, spent in states), key=lambda rest: rest.epsilon)
+
+
+REVOKED = Budget(Fraction(1, 10**15))
+"""The quota of an analyst from whom it was taken away: less than the least that any question costs."""
+
+
+def no_quota_error(analyst: object) -> PolicyError:
+    """Return the refusal of someone who has no quota."""
+    return PolicyError(
+        "SF-B103",
+        f"'{analyst}' has no quota here.",
+        try_=f'lab.grant("{analyst}", epsilon=1), or lab.session() as the steward',
+    )
 
 
 # ---- accounts ----------------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from sfumato.engines.rows import (
     Bounded,
     Computed,
     Joined,
+    Ordered,
     PerUnit,
     Present,
     Scan,
@@ -31,27 +32,44 @@ from sfumato.engines.rows import (
 )
 from sfumato.engines.used_columns import find_used
 from sfumato.engines.value_ranges import ValueRanges
-from sfumato.engines.values import WIDEST, Add, Choose, Column, Constant, Divide, Missing, Multiply
+from sfumato.engines.values import WIDEST, Add, Choose, Column, Constant, Divide, Either, Missing, Multiply
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from sfumato.engines.dialect import Dialect
+    from sfumato.engines.kernels.long_programs import ColumnProgram
     from sfumato.engines.program import CellKey, EngineProgram, Term
     from sfumato.engines.rows import Rows
     from sfumato.engines.values import Value
 
-__all__ = ["Layout", "compile_program"]
+__all__ = ["Layout", "compile_columns", "compile_program", "find_ranges"]
 
 
 def compile_program(program: EngineProgram[Any], layouts: Mapping[str, Layout], dialect: Dialect) -> str:
     """Return one SELECT. `layouts` knows every snapshot that is read."""
+    return _ProgramWriter(_write_relations(program, layouts, dialect)).write_program(program)
+
+
+def compile_columns(
+    found: ColumnProgram, columns: Sequence[Column], layouts: Mapping[str, Layout], dialect: Dialect
+) -> str:
+    """Return one SELECT of these columns, for all rows that a program uses."""
+    relations = _write_relations(found.program, layouts, dialect)
+    for column in columns:
+        relations.used.columns[column.at].add(column.name)
+    chosen = ", ".join(map(relations.expressions.write_value, columns))
+    where = relations.expressions.write_condition(found.program.where)
+    return f"SELECT {chosen} FROM {relations.write_source(found.rows)} WHERE {where}"  # noqa: S608
+
+
+def _write_relations(
+    program: EngineProgram[Any], layouts: Mapping[str, Layout], dialect: Dialect
+) -> RelationWriter:
     _require_distinct(program.rows)
     at = {scan.at: layouts[scan.snapshot] for scan in list_scans(program.rows) if isinstance(scan, Scan)}
     used = find_used(program, lambda column: column.name in at[column.at].texts)
-    ranges = _value_ranges(program.rows, layouts)
-    relations = RelationWriter(dialect, layouts, used, frozenset(at), ranges)
-    return _ProgramWriter(relations).write_program(program)
+    return RelationWriter(dialect, layouts, used, frozenset(at), find_ranges(program.rows, layouts))
 
 
 # ---- what a program looks at -------------------------------------------------------------------------------
@@ -70,13 +88,13 @@ def _numbers(rows: Rows) -> list[int]:
             return _numbers(left) + _numbers(right)
         case Bounded(inner):
             return _numbers(inner)
-        case PerUnit(inner) | Computed(inner):
+        case PerUnit(inner) | Computed(inner) | Ordered(inner):
             return [*_numbers(inner), rows.at]
         case Scan() | UnitSizes():
             return [rows.at]
 
 
-def _value_ranges(rows: Rows, layouts: Mapping[str, Layout]) -> ValueRanges:
+def find_ranges(rows: Rows, layouts: Mapping[str, Layout]) -> ValueRanges:
     """Return ranges over stored columns, and over computed ones that are narrow.
 
     Columns of other sources may have the names of stored ones, so nothing is taken to be known of them.
@@ -100,7 +118,7 @@ def _layers(rows: Rows) -> list[Computed]:
     match rows:
         case Computed(inner):
             return [*_layers(inner), rows]
-        case PerUnit(inner) | Bounded(inner):
+        case PerUnit(inner) | Bounded(inner) | Ordered(inner):
             return _layers(inner)
     return []
 
@@ -167,7 +185,8 @@ class _ProgramWriter:
         source, keys = self.relations.write_source(program.rows), [self._value(key) for key in program.keys]
         sums = [self._wide(self._write_term(term)) for term in (CountedUnits(), *program.terms)]
         where = self.relations.expressions.write_condition(program.where)
-        known = join_conditions("AND", [where, *(f"{key} IS NOT NULL" for key in keys)])
+        present = [f"{key} IS NOT NULL" for place, key in enumerate(keys) if place not in program.nulls]
+        known = join_conditions("AND", [where, *present])
         # By position, so that a long expression is written once.
         group = ", ".join(str(i + 1) for i in range(len(keys)))
         return f"SELECT {', '.join([*keys, *sums])} FROM {source} WHERE {known} GROUP BY {group}"  # noqa: S608
@@ -182,8 +201,14 @@ class _ProgramWriter:
     def _inside(self, program: CellSums | CellHistogram | CellHistograms, *more: str) -> str:
         """Keep rows whose keys are neither missing nor outside: no stored code makes a cell of its own."""
         where = self.relations.expressions.write_condition(program.where)
-        keys = [self._below(key.value, key.size) for key in program.keys]
+        keys = [self._inside_key(key) for key in program.keys]
         return f"WHERE {join_conditions('AND', [where, *keys, *more])}"
+
+    def _inside_key(self, key: CellKey) -> str:
+        if not key.nulls:
+            return self._below(key.value, key.size)
+        missing = f"{self._value(_shifted(key.value)[0])} IS NULL"
+        return f"{missing} OR {self._below(key.value, key.size - 1)}"
 
     def _below(self, value: Value, size: int) -> str:
         """Test for 0 to size − 1. Shifts move to the bounds: engines know ends of columns, not of sums."""
@@ -194,8 +219,12 @@ class _ProgramWriter:
         """Return the position of a row's cell in the product of the keys, the last fastest."""
         cell = "CAST(0 AS BIGINT)"
         for key in keys:
-            cell = f"({cell} * {key.size} + {self._value(key.value)})"
+            cell = f"({cell} * {key.size} + {self._place(key)})"
         return cell if all(map(self._is_stored, keys)) else f"CAST({cell} AS BIGINT)"
+
+    def _place(self, key: CellKey) -> str:
+        """Return the place of a row in one key: the last one where the value is missing and has a place."""
+        return self._value(Either(key.value, Constant(key.size - 1)) if key.nulls else key.value)
 
     def _grouped(self, keys: Sequence[CellKey]) -> str:
         """Group by stored columns where keys are columns, shifted or not: small integers group fastest."""
@@ -209,7 +238,7 @@ class _ProgramWriter:
 
     def _is_stored(self, key: CellKey) -> bool:
         """Return whether a key is a stored column; computed ones are wide, and a cell's number is not."""
-        return isinstance(key.value, Column) and key.value.at in self.relations.stored
+        return isinstance(key.value, Column) and key.value.at in self.relations.stored and not key.nulls
 
     def _value(self, value: Value) -> str:
         return self.relations.expressions.write_value(value)

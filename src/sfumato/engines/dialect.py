@@ -18,6 +18,9 @@ class Dialect(Protocol):
     wide: str
     """The type of integers that no program can overflow."""
 
+    double: str
+    """The type of floating-point numbers of 64 bits."""
+
     everything: str
     """What stands in the place of GROUP BY where all rows are one group."""
 
@@ -54,6 +57,9 @@ class Dialect(Protocol):
 
         Pieces at the ends are compared once, those between them at most once at every place.
         """
+
+    def write_digits(self, number: str) -> str:
+        """Count the binary digits of a positive integer of 64 bits."""
 
     def write_fold(self, text: str, upper: bool) -> str:
         """Write the 26 letters of English in the other case, and leave all others as they are."""

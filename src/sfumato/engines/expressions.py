@@ -15,6 +15,7 @@ from sfumato.engines.values import (
     Among,
     AtLeast,
     AtMost,
+    Binary,
     Calendar,
     Choose,
     Column,
@@ -33,6 +34,7 @@ from sfumato.engines.values import (
     Multiply,
     Not,
     Predicate,
+    Root,
     Same,
     Some,
     Spelled,
@@ -90,7 +92,7 @@ class Expressions:
             case UnitBlock(at, count):
                 # A block is 16 random bits; this maps them to 0 … count − 1 without a division.
                 return f"((CAST({self.name(at, BLOCK)} AS BIGINT) * {_bounded(count)}) >> 16)"
-            case Calendar() | Length() | Folded():
+            case Calendar() | Root() | Binary() | Length() | Folded():
                 return self._of_one(part)
 
     def _chosen(self, part: Choose) -> str:
@@ -127,20 +129,28 @@ class Expressions:
                 return f"COALESCE({self._as(first, kind)}, {self._as(second, kind)})"
 
     def _extreme(self, part: Least | Greatest) -> str:
-        """Write a least or greatest value, missing where one is; engines' own pass over missing ones."""
+        """Write a least or greatest value; engines' own pass over missing ones."""
         write = partial(self._as, kind="BIGINT") if self.ranges.is_narrow(part) else self.write_value
         parts = [(each, write(each)) for each in flatten_extremes(part)]
+        name = "least" if isinstance(part, Least) else "greatest"
+        chosen = f"{name}({', '.join(text for _, text in parts)})"
+        if part.skips:
+            return chosen
         # Constants are never missing, so most comparisons test one column only.
         missing = [text for each, text in parts if not isinstance(each, Constant) or each.value is None]
         present = [f"{text} IS NOT NULL" for text in missing]
-        name = "least" if isinstance(part, Least) else "greatest"
-        chosen = f"{name}({', '.join(text for _, text in parts)})"
         return f"CASE WHEN {join_conditions('AND', present) or 'true'} THEN {chosen} END"
 
-    def _of_one(self, part: Calendar | Length | Folded) -> str:
+    def _of_one(self, part: Calendar | Root | Binary | Length | Folded) -> str:
         match part:
             case Calendar(days, field):
                 return self.dialect.write_calendar(self.write_value(days), field)
+            case Root(of):
+                # IEEE 754 says how a root is rounded, and a double holds the integer: engines agree.
+                number = f"CAST({self.write_value(of)} AS {self.dialect.double})"
+                return f"CAST(floor(sqrt(abs({number}))) AS BIGINT)"
+            case Binary(of):
+                return self.dialect.write_digits(f"CAST({self.write_value(of)} AS BIGINT)")
             case Length(text):
                 return self.find_test(part) or f"length({self.write_value(text)})"
             case Folded(text, upper):

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import hmac
+import math
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
-from sfumato.engines.snapshot import StoredCodes, StoredGrid, StoredText, StoredTime
+from sfumato.engines.snapshot import (
+    ColumnSurvey,
+    SourceSurvey,
+    StoredCodes,
+    StoredGrid,
+    StoredText,
+    StoredTime,
+)
 from sfumato.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection, Sequence
 
     from sfumato.engines.snapshot import Preparation, StoredColumn
 
@@ -140,7 +149,89 @@ def derive_key(preparation: Preparation, purpose: str) -> str:
     return hmac.new(preparation.key, purpose.encode(), "sha256").hexdigest()[:32]
 
 
+NUMBERS, DATES, TEXTS, OTHERS = "numbers", "dates", "texts", "other values"
+"""Kinds of columns as a steward is told them."""
+
+
+# ---- surveys: what a declaration does to a source, for the steward alone -----------------------------------
+
+
+def write_survey(
+    preparation: Preparation, double: str, floats: Collection[int] = (), days: Collection[int] = ()
+) -> str:
+    """Write the counts of a survey over rows with `unit`, interpreted columns c0, … and marks n0, …
+
+    A mark says whether the source had no value. Columns in `floats` were doubles, whose NaN is no value;
+    columns in `days` are interpreted as days and not as seconds. `double` is the type's name.
+    """
+    counts = ["count(*)", "CAST(sum(CASE WHEN unit <> '' THEN 0 ELSE 1 END) AS BIGINT)"]
+    for i, column in enumerate(preparation.columns):
+        missing = f"read.c{i} IS NULL" if i in floats else f"n{i}"
+        place = f"list{i}.code" if isinstance(column, StoredCodes) else f"read.c{i}"
+        below, above, odd = _beyond(column, f"read.c{i}", double, i in days)
+        lost = f"NOT ({missing}) AND ({place} IS NULL OR {odd})"
+        counts += [_write_count(f"unit <> '' AND {each}") for each in (missing, lost, below, above)]
+    return ", ".join(counts)
+
+
+def write_unit_survey(preparation: Preparation, identifiers: str) -> str:
+    """Write the counts of units, of those with too many rows, and of their rows that are left out.
+
+    `identifiers` selects the unit of every row that has one.
+    """
+    crowded = f"of_unit > {preparation.max_rows}"
+    return f"""
+        SELECT count(*), {_write_count(crowded)}, {_write_count(crowded, f"of_unit - {preparation.max_rows}")}
+        FROM (SELECT count(*) AS of_unit FROM ({identifiers}) AS named GROUP BY unit) AS counted"""  # noqa: S608
+
+
+def read_survey(
+    preparation: Preparation, counts: Sequence[int | None], of_units: Sequence[int | None] | None
+) -> SourceSurvey:
+    """Return the survey that these counts are. Sums over no row come as None."""
+    rows, without, *rest = (count or 0 for count in counts)
+    units, crowded, dropped = (None, 0, 0) if of_units is None else (count or 0 for count in of_units)
+    columns = tuple(
+        ColumnSurvey(column.name, *rest[4 * i : 4 * i + 4]) for i, column in enumerate(preparation.columns)
+    )
+    return SourceSurvey(rows, without, units, crowded or 0, dropped or 0, columns)
+
+
+def _write_count(condition: str, each: str = "1") -> str:
+    return f"CAST(sum(CASE WHEN {condition} THEN {each} ELSE 0 END) AS BIGINT)"
+
+
+def _beyond(column: StoredColumn, value: str, double: str, in_days: bool) -> tuple[str, str, str]:
+    """Write whether a value is below its bounds, whether above, and whether it has no place at all."""
+    match column:
+        case StoredGrid(low=low, high=high, exponent=exponent):
+            # What is rounded to a bound is not beyond it.
+            ends = [math.ldexp(end, exponent) for end in (low - 0.5, high + 0.5)]
+            first, last = (f"CAST('{end!r}' AS {double})" for end in ends)
+            return f"{value} < {first}", f"{value} > {last}", "1 = 0"
+        case StoredTime(low=low, high=high):
+            unit = 1 if column.seconds or in_days else 86_400
+            years = [year // 86_400 if in_days else year for year in (YEAR_1, YEAR_10000)]
+            below = f"{value} >= {years[0]} AND {value} < {low * unit}"
+            above = f"{value} >= {(high + 1) * unit} AND {value} < {years[1]}"
+            return below, above, f"{value} < {years[0]} OR {value} >= {years[1]}"
+        case _:
+            return "1 = 0", "1 = 0", "1 = 0"
+
+
 # ---- refusals ----------------------------------------------------------------------------------------------
+
+
+def no_such_column(wanted: str, names: Sequence[str]) -> UsageError:
+    """Return the refusal of a column that a source does not have, or has twice, with a name that is near."""
+    known = list(map(str, names))
+    if known.count(wanted) > 1:
+        sentence = f"The source has {known.count(wanted)} columns called '{wanted}'."
+        return UsageError("SF-C203", sentence, columns=", ".join(known))
+    near = [name for name in known if name.casefold() == wanted.casefold()]
+    near = near or get_close_matches(wanted, known, 1)
+    hint = {"try_": f'"{near[0]}"'} if near else {}
+    return UsageError("SF-C203", f"The source has no column '{wanted}'.", columns=", ".join(known), **hint)
 
 
 def not_numbers(name: str) -> UsageError:

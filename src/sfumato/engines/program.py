@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 import numpy as np
 
 from sfumato.engines.rows import Counted, Figure, Present, Rows, Total
-from sfumato.privacy.canonical import tagged
+from sfumato.privacy.canonical import tagged, written_by
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.engines.snapshot import GraphPreparation, Preparation
+    from sfumato.engines.snapshot import GraphPreparation, Preparation, SourceSurvey
     from sfumato.engines.values import Predicate, Value
 
     Integers = NDArray[np.int64] | NDArray[np.object_]
@@ -53,13 +53,23 @@ class CountedUnits:
 Term = Counted | Present | Total | CountedUnits
 
 
-@tagged("Key", "value", "size")
+# A key without a place for missing values is written as it was before there was such a place.
+def _write_key(key: CellKey) -> dict[str, Any]:
+    nulls = {"nulls": True} if key.nulls else {}
+    return {"": "Key", "value": key.value, "size": key.size, **nulls}
+
+
+@written_by(_write_key)
 @dataclass(frozen=True, slots=True)
 class CellKey:
-    """Group by an integer from 0 to size − 1; rows where it is missing or outside belong to no cell."""
+    """Group by an integer from 0 to size − 1; rows where it is missing or outside belong to no cell.
+
+    With `nulls` the last place, size − 1, is for rows where the value is missing, and no value has it.
+    """
 
     value: Value
     size: int
+    nulls: bool = False
 
 
 # ---- answers -----------------------------------------------------------------------------------------------
@@ -152,17 +162,24 @@ class CellHistograms(_CellProgram[HistogramCounts]):
     size: int
 
 
-@tagged("Keyed", "rows", "where", "keys", "terms")
+def _write_keyed(program: KeyedSums) -> dict[str, Any]:
+    asked = {"keys": program.keys, "terms": program.terms}
+    nulls = {"nulls": program.nulls} if program.nulls else {}
+    return {"": "Keyed", "rows": program.rows, "where": program.where, **asked, **nulls}
+
+
+@written_by(_write_keyed)
 @dataclass(frozen=True, slots=True)
 class KeyedSums(EngineProgram[SumsByKey]):
     """Each term over the rows of each combination of keys that occurs, and how many units it has.
 
-    The answer is not public: only keys that were discovered with noise may be shown. Missing keys belong to
-    no cell.
+    The answer is not public: only keys that were discovered with noise may be shown. Rows where a key is
+    missing belong to no cell, unless its place is among `nulls`: there missing is a key like any other.
     """
 
     keys: tuple[Value, ...]
     terms: tuple[Term, ...]
+    nulls: tuple[int, ...] = ()
 
 
 @tagged("People", "rows", "where", "figures")
@@ -176,8 +193,19 @@ class UnitFigures(EngineProgram["Integers"]):
 class Engine(Protocol):
     """Holds prepared snapshots and answers programs over them."""
 
-    def prepare(self, source: Any, preparation: Preparation | GraphPreparation, snapshot: str) -> None:
-        """Make the snapshot durable under this name, or leave nothing behind."""
+    def prepare(
+        self, source: Any, preparation: Preparation | GraphPreparation, snapshot: str, *, survey: bool = False
+    ) -> SourceSurvey | None:
+        """Make the snapshot durable under this name, or leave nothing behind.
+
+        With `survey` return exact counts of what was read, for the steward alone; of a graph there are none.
+        """
+
+    def survey(self, source: Any, preparation: Preparation) -> SourceSurvey:
+        """Return the counts that `prepare` would, and keep nothing."""
+
+    def list_columns(self, source: Any) -> dict[str, str]:
+        """Return what kind of values each column of a source has, by the source's own types and no row."""
 
     def check(self, program: EngineProgram[Any]) -> None:
         """Raise EngineError unless the snapshots of a program can be opened now. No row is read."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sfumato.engines.program import Answer, Engine, EngineProgram
-    from sfumato.engines.snapshot import GraphPreparation, Preparation
+    from sfumato.engines.snapshot import GraphPreparation, Preparation, SourceSurvey
 
 Parsed = TypeVar("Parsed")
 _OTHER_LIMITS = "; or remove it, and lab.limit_questions(…)"
@@ -45,22 +45,35 @@ class EngineRouter:
         host = find_host(source)
         return HERE if host is None else host.name_home(host.locate_snapshots(source))
 
-    def prepare(self, source: Any, preparation: Preparation | GraphPreparation, snapshot: str) -> None:
+    def prepare(
+        self, source: Any, preparation: Preparation | GraphPreparation, snapshot: str, *, survey: bool = False
+    ) -> SourceSurvey | None:
         """Make the snapshot durable under this name, or leave nothing behind.
 
         Where it will be is noted first, so that what an interruption leaves behind can be found.
         """
         host = find_host(source)
         if host is None:
-            self._duckdb.prepare(source, preparation, snapshot)
-            return
+            return self._duckdb.prepare(source, preparation, snapshot, survey=survey)
         address = host.locate_snapshots(source)
         self._note({**self._known(), snapshot: address})
         try:
-            self._engine(address).prepare(source, preparation, snapshot)
+            return self._engine(address).prepare(source, preparation, snapshot, survey=survey)
         except SfumatoError:
             self._forget(snapshot)  # it was refused, so there is nothing to be found
             raise
+
+    def survey(self, source: Any, preparation: Preparation) -> SourceSurvey:
+        """Return exact counts of what a source has, for the steward alone. Nothing is kept."""
+        host = find_host(source)
+        return self._engine(None if host is None else host.locate_snapshots(source)).survey(
+            source, preparation
+        )
+
+    def list_columns(self, source: Any) -> dict[str, str]:
+        """Return what kind of values each column of a source has, by the source's own types and no row."""
+        host = find_host(source)
+        return self._engine(None if host is None else host.locate_snapshots(source)).list_columns(source)
 
     def check(self, program: EngineProgram[Any]) -> None:
         """Raise EngineError unless the snapshots of a program can be opened now. No row is read."""

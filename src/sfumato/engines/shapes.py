@@ -46,8 +46,8 @@ def shape_answer(
     raise TypeError(type(program).__name__)
 
 
-def _key(key: Any) -> int | str:
-    return key if isinstance(key, str) else int(key)
+def _key(key: Any) -> int | str | None:
+    return key if key is None or isinstance(key, str) else int(key)
 
 
 def _fill_cells(cells: Sequence[int], sums: Sequence[Sequence[Any]], size: int) -> Integers:

@@ -77,6 +77,36 @@ class Preparation:
 
 
 @dataclass(frozen=True, slots=True)
+class ColumnSurvey:
+    """How many rows of a source lose what they say in one column, of the rows that have an identifier."""
+
+    name: str
+    missing: int
+    """Rows that say nothing."""
+    unreadable: int
+    """Rows with something else than the declared kind, or than the listed values: they count as missing."""
+    below: int
+    above: int
+    """Rows beyond a bound, which count as the bound."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSurvey:
+    """Exact counts of what a declaration does to a source. They are for the steward alone."""
+
+    rows: int
+    without_unit: int
+    """Rows that name no unit, and are left out."""
+    units: int | None
+    """Units, where a column names them."""
+    crowded: int
+    """Units with more rows than are kept."""
+    dropped: int
+    """Rows of theirs that are left out."""
+    columns: tuple[ColumnSurvey, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class GraphPreparation:
     """How a list of edges becomes a snapshot: one row for each node with an edge, its column `degree`.
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from sfumato.engines.values import (
     WIDEST,
     Add,
+    Binary,
     Calendar,
     Choose,
     Column,
@@ -26,6 +27,7 @@ from sfumato.engines.values import (
     Length,
     Lookup,
     Multiply,
+    Root,
     UnitBlock,
     Value,
 )
@@ -90,8 +92,10 @@ class ValueRanges:
                 return _range_of_entries(entries)
             case UnitBlock(_, count):
                 return 0, count
-            case Calendar() | Length():
+            case Calendar() | Length() | Binary():
                 return -_SMALL, _SMALL
+            case Root():
+                return 0, _SMALL
             case Folded():
                 return -WIDEST, WIDEST
         return _range_of_two(value, *parts)
@@ -128,10 +132,27 @@ def _range_of_two(value: Value, left: Range, right: Range) -> Range:
             # The divisor is an integer and not 0, or the quotient is missing.
             return -max(-low, high), max(-low, high)
         case Least():
-            return min(low, least), min(high, most)
+            return min(low, least), min(_bounding(value, high, most), default=max(high, most))
         case Greatest():
-            return max(low, least), max(high, most)
+            return max(_bounding(value, low, least), default=min(low, least)), max(high, most)
     return min(low, least), max(high, most)
+
+
+def _bounding(value: Least | Greatest, left: int, right: int) -> list[int]:
+    """Return the ends of the sides that are never passed over: a missing one bounds nothing."""
+    if not value.skips:
+        return [left, right]
+    sides = ((value.left, left), (value.right, right))
+    return [end for side, end in sides if _is_never_missing(side)]
+
+
+def _is_never_missing(value: Value) -> bool:
+    match value:
+        case Constant(number):
+            return number is not None
+        case Least(left, right, True) | Greatest(left, right, True):
+            return _is_never_missing(left) or _is_never_missing(right)
+    return False
 
 
 # The rounds of a fit ask about the same few tables, of thousands of entries each.

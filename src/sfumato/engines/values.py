@@ -9,8 +9,12 @@ follow SQL's three-valued logic.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from sfumato.privacy.canonical import tagged
+from sfumato.privacy.canonical import tagged, written_by
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 WIDEST = 2**120
 """What a value on the way to another may reach, and a constant: engines compute in 128 bits, or in fewer
@@ -59,29 +63,44 @@ class Divide:
     right: Value
 
 
-@tagged("Least", "left", "right")
+def _written_as(tag: str) -> Callable[[Any], dict[str, Any]]:
+    """Return what writes an extreme to be hashed: without `skips`, as LEAST and GREATEST were before it.
+
+    So they keep their requests (docs/decisions/0025-least-and-greatest.md).
+    """
+    return lambda part: {"": tag, "left": part.left, "right": part.right}
+
+
+@written_by(_written_as("Least"))
 @dataclass(frozen=True, slots=True)
 class Least:
-    """The smaller of two; missing where one is."""
+    """The smaller of two; missing where one is, or with `skips` only where both are."""
 
     left: Value
     right: Value
+    skips: bool = False
 
 
-@tagged("Greatest", "left", "right")
+@written_by(_written_as("Greatest"))
 @dataclass(frozen=True, slots=True)
 class Greatest:
-    """The larger of two; missing where one is."""
+    """The larger of two; missing where one is, or with `skips` only where both are."""
 
     left: Value
     right: Value
+    skips: bool = False
 
 
 def flatten_extremes(part: Least | Greatest) -> list[Value]:
     """Return all values that a least or greatest value is taken of, however deep they are nested."""
-    sides = (part.left, part.right)
     return [
-        each for side in sides for each in (flatten_extremes(side) if type(side) is type(part) else [side])
+        each
+        for side in (part.left, part.right)
+        for each in (
+            flatten_extremes(side)
+            if isinstance(side, Least | Greatest) and type(side) is type(part) and side.skips == part.skips
+            else [side]
+        )
     ]
 
 
@@ -120,6 +139,22 @@ class Calendar:
 
     days: Value
     field: str
+
+
+@tagged("Root", "part")
+@dataclass(frozen=True, slots=True)
+class Root:
+    """The square root of the magnitude of an integer below 2^52, rounded down."""
+
+    part: Value
+
+
+@tagged("Binary", "part")
+@dataclass(frozen=True, slots=True)
+class Binary:
+    """How many binary digits a positive integer has; of others, any number."""
+
+    part: Value
 
 
 @tagged("Length", "text")
@@ -164,6 +199,8 @@ Value = (
     | Lookup
     | Choose
     | Calendar
+    | Root
+    | Binary
     | Length
     | UnitBlock
 )

@@ -36,6 +36,15 @@ class AccountView:
         rest = f"{self.left_share:.0%} left: one question of up to ε = {self.left_epsilon:.4g} of {of}"
         return f"{self.name}  {bar}  {rest}"
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the numbers, ready for JSON."""
+        return {
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "left_share": self.left_share,
+            "left_epsilon": self.left_epsilon,
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class BudgetView:
@@ -57,15 +66,7 @@ class BudgetView:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the numbers of each account, ready for JSON."""
-        return {
-            account.name: {
-                "epsilon": account.epsilon,
-                "delta": account.delta,
-                "left_share": account.left_share,
-                "left_epsilon": account.left_epsilon,
-            }
-            for account in self.accounts
-        }
+        return {account.name: account.to_dict() for account in self.accounts}
 
 
 def view_budget(lab: LabAccess, analyst: str | None) -> BudgetView:
@@ -73,7 +74,7 @@ def view_budget(lab: LabAccess, analyst: str | None) -> BudgetView:
     names = [name for each in list_populations(lab.tables()) for name in account_names(each, analyst)]
     # A quota is granted on the populations there were, so a newer population may have none.
     known = lab.ledger.list_accounts()
-    return BudgetView(tuple(_view(lab.ledger, name) for name in names if name in known))
+    return BudgetView(tuple(view_account(lab.ledger, name) for name in names if name in known))
 
 
 def list_populations(tables: Iterable[Table]) -> tuple[str, ...]:
@@ -81,7 +82,8 @@ def list_populations(tables: Iterable[Table]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(table.population for table in tables if not table.is_public))
 
 
-def _view(ledger: Ledger, account: str) -> AccountView:
+def view_account(ledger: Ledger, account: str) -> AccountView:
+    """Return an account as people see it."""
     budget = ledger.read_budget(account)
     rest = left(caps(budget), ledger.read_spent(account))
     return AccountView(account, float(budget.epsilon), float(budget.delta), rest.share, float(rest.epsilon))

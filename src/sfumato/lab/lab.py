@@ -7,6 +7,7 @@ import math
 import secrets
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,13 +16,15 @@ from sfumato.curator.catalog.catalog import Catalog, Table, declare_table
 from sfumato.curator.catalog.public_facts import count_public_facts, require_rows
 from sfumato.curator.catalog.publications import Publication, Publications
 from sfumato.curator.catalog.schema_file import Schema
-from sfumato.curator.catalog.schema_file import read_schema as read_schema
 from sfumato.curator.incidents import Incidents
-from sfumato.curator.payer import population_account, quota_account
+from sfumato.curator.payer import REVOKED, no_quota_error, population_account, quota_account
 from sfumato.errors import PolicyError, UsageError
 from sfumato.files.disk_errors import name_disk_errors
 from sfumato.files.durable import create_private_file, create_private_folder, lock_folder, move_files
+from sfumato.lab.analysts import GrantedLab, grant_later, grant_quota, list_analysts, revoke_quota
+from sfumato.lab.backup import back_up
 from sfumato.lab.budget_view import BudgetView, list_populations, view_budget
+from sfumato.lab.draft import draft_schema
 from sfumato.lab.folder import (
     DRAFT,
     KEY,
@@ -34,11 +37,14 @@ from sfumato.lab.folder import (
 from sfumato.lab.published import Published
 from sfumato.lab.registration import (
     agree_on_budget,
+    combine_schema,
     hint_at_populations,
-    require_nothing_else,
+    hint_at_same_rows,
     require_one_relation,
+    require_rows_not_edges,
     with_max_rows,
 )
+from sfumato.lab.report import SourceReport
 from sfumato.lab.session import Session
 from sfumato.ledger.location import create_ledger, open_ledger, open_ledger_to_read
 from sfumato.privacy.budget import Budget
@@ -46,7 +52,7 @@ from sfumato.privacy.exact import parse_positive, parse_whole
 from sfumato.privacy.neighbours import Neighbours
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
     from contextlib import AbstractContextManager
     from typing import Unpack
 
@@ -57,6 +63,8 @@ if TYPE_CHECKING:
     from sfumato.curator.payer import Spending
     from sfumato.engines.limits import RunLimits
     from sfumato.engines.router import EngineRouter
+    from sfumato.lab.analysts import Analyst
+    from sfumato.ledger.api import Verified
     from sfumato.privacy.exact import Number
     from sfumato.privacy.graph_units import Protected
 
@@ -94,8 +102,8 @@ class Lab:
         neighbours: Neighbours = Neighbours.ADD_REMOVE,
         rows: int | None = None,
         schema: str | Path | None = None,
-    ) -> None:
-        """Prepare a table and open its budget.
+    ) -> SourceReport | None:
+        """Prepare a table and open its budget. Return what the declaration does to the source's rows.
 
         `source` is a parquet or csv path, an Arrow table, a pandas or polars frame, a table in PostgreSQL as
         postgresql://user@host/database#schema.table, a Spark DataFrame, or spark:catalog.schema.table. Only
@@ -104,26 +112,62 @@ class Lab:
         `schema` is a TOML file that says all the rest. `neighbours=sf.REPLACE_ONE` makes the number of rows
         public, which must then be `rows`.
         With sf.Node or sf.Edge as the unit the source is a list of edges, which `s.graph(name)` asks about.
+        The report has exact counts of protected rows: it is for the steward alone, and is kept nowhere. Of a
+        graph there is none.
         """
-        said = Schema(unit, dict(columns or {}), budget, neighbours, rows)
-        if schema is not None:
-            require_nothing_else(said)
-            said = read_schema(schema)
-        table = declare_table(name, said.unit, said.columns, said.neighbours, said.rows)
+        said = combine_schema(Schema(unit, dict(columns or {}), budget, neighbours, rows), schema)
         with self._changing():
-            if name in self._catalog.tables:
-                raise PolicyError("SF-C110", f"'{name}' is registered already.", try_="lab.advance(…)")
-            require_one_relation(self._catalog.contents, table)
-            agreed = agree_on_budget(self.ledger, table, said.budget)
+            table, agreed = self._declared(name, said)
             accounts = self.ledger.list_accounts()
-            prepared = self._prepared(table, source)
+            prepared, report = self._prepared(table, source)
             # Before the table appears: no question may come without an account to charge.
             if agreed is not None:
                 account = population_account(table.population)
                 self.ledger.open_account(account, agreed, table.relation)
+                grant_later(self.ledger, self._catalog.contents, table.population)
             self.ledger.note_snapshot(name, prepared.identity, None)
             self._catalog.add_table(prepared)
         hint_at_populations(accounts, table)
+        hint_at_same_rows(self.tables(), table)
+        return None if report is None else report.warn()
+
+    def check(
+        self,
+        name: str,
+        source: Any,
+        *,
+        unit: Protected | None = None,
+        columns: Mapping[str, DeclaredColumn] | None = None,
+        budget: Budget | None = None,
+        neighbours: Neighbours = Neighbours.ADD_REMOVE,
+        rows: int | None = None,
+        schema: str | Path | None = None,
+    ) -> SourceReport:
+        """Return what `register` would do to the source's rows with the same words. Nothing is stored.
+
+        Whatever `register` would refuse is refused here.
+        """
+        said = combine_schema(Schema(unit, dict(columns or {}), budget, neighbours, rows), schema)
+        with name_disk_errors(), self._catalog.lock_for_change():
+            table, _ = self._declared(name, said)
+            found = self.engine.survey(source, require_rows_not_edges(table))
+        return SourceReport(table, found).warn()
+
+    def draft_schema(
+        self,
+        source: Any,
+        *,
+        unit: Protected | None = None,
+        columns: Mapping[str, DeclaredColumn] | None = None,
+        budget: Budget | None = None,
+    ) -> str:
+        """Return the text of a schema file with what was said, and comments for all other columns.
+
+        The steward fills in the rest and gives the file to `check` and `register`. Nothing is stored.
+        """
+        said = Schema(unit, dict(columns or {}), budget, Neighbours.ADD_REMOVE, None)
+        with name_disk_errors():
+            return draft_schema(self.engine, source, said)
 
     def advance(
         self,
@@ -133,7 +177,7 @@ class Lab:
         columns: Mapping[str, DeclaredColumn] | None = None,
         max_rows: int | None = None,
         rows: int | None = None,
-    ) -> None:
+    ) -> SourceReport | None:
         """Make the table's next snapshot, with the same promises unless others are given.
 
         Everyone sees the counter move on. The people stay the same, and so does what is left of their budget;
@@ -145,12 +189,13 @@ class Lab:
             unit = old.protects if max_rows is None else with_max_rows(old, max_rows)
             promised = old.columns if columns is None else columns
             public_rows = None if old.is_public else old.public_rows if rows is None else rows
-            table = declare_table(name, unit, promised, old.neighbours, public_rows)
+            table = declare_table(old.name, unit, promised, old.neighbours, public_rows)
             before = self._catalog.contents.read_of(old)
             self.ledger.require_newest(before)  # before rows are prepared
-            prepared = self._prepared(replace(table, pace=old.pace), source)
-            self.ledger.note_snapshot(name, prepared.identity, before)
+            prepared, report = self._prepared(replace(table, pace=old.pace), source)
+            self.ledger.note_snapshot(old.name, prepared.identity, before)
             self._catalog.add_table(prepared)
+        return None if report is None else report.warn()
 
     def drop(self, name: str) -> None:
         """Erase a table and its snapshot. What was spent on its people stays spent.
@@ -197,29 +242,56 @@ class Lab:
 
     def publish(self, sql: str, **spend: Unpack[Spending]) -> Release:
         """Release a question once for all: the steward pays, and everyone may read the answer for nothing."""
-        release = self.session().sql(sql).release(**spend)
+        release = self.session().question(sql).release(**spend)
         asked = {name: value for name, value in spend.items() if value is not None}
+        # What was declared is kept beside the question: its answer stays readable when tables change.
+        tables = {table.name: table for table in release.tables}
+        today = datetime.now(UTC).date()
         with self._catalog.lock_for_change():
-            self._publications.add_publication(Publication(sql, asked, release.request))
+            self._publications.add_publication(Publication(sql, asked, release.request, today, tables))
         return release
 
     def published(self) -> tuple[Published, ...]:
         """Return what was published, in that order; `.read()` gives the answer."""
         return tuple(Published(self, each) for each in self.publications())
 
-    def grant(self, analyst: str, *, epsilon: Number, delta: Number = 0) -> None:
-        """Give an analyst a quota on every population there is. What they spent before stays spent."""
-        if not isinstance(analyst, str) or not analyst or ":" in analyst:
-            raise UsageError(
-                "SF-C116", "A grant names an analyst, without a colon.", try_='lab.grant("ada", epsilon=1)'
-            )
-        populations = self.populations()
-        if not populations:
-            raise UsageError(
-                "SF-C117", "There is no table to grant a quota on yet.", try_="lab.register(…) first"
-            )
-        for population in populations:
-            self.ledger.grant(quota_account(population, analyst), Budget(epsilon, delta))
+    def grant(
+        self,
+        analyst: str,
+        *,
+        epsilon: Number,
+        delta: Number = 0,
+        tables: Iterable[str] | None = None,
+        later: bool = False,
+    ) -> None:
+        """Give an analyst a quota on every population there is. What they spent before stays spent.
+
+        With `tables` they may ask about these alone, and about public ones, and the quota is on their
+        populations. With `later` they get the same quota on every population that is registered later.
+        """
+        with name_disk_errors(), self._catalog.lock_for_change():
+            grant_quota(self.ledger, self._catalog, analyst, Budget(epsilon, delta), tables, later)
+
+    def revoke(self, analyst: str) -> None:
+        """Take every quota of an analyst away, also from open sessions. What they spent stays spent."""
+        with name_disk_errors(), self._catalog.lock_for_change():
+            revoke_quota(self.ledger, self._catalog, analyst)
+
+    def analysts(self) -> tuple[Analyst, ...]:
+        """Return every analyst with their quotas, what is left of them, and the tables they may ask about."""
+        return list_analysts(self.ledger, self._catalog.contents)
+
+    def verify(self) -> Verified:
+        """Verify every hash, total and stored answer of the ledger; an error says what is wrong."""
+        return self.ledger.verify()
+
+    def back_up(self, file: str | Path) -> Verified:
+        """Copy the ledger to a new file while it is in use. The copy holds answers: protect it like the lab.
+
+        `sf.restore(folder, file)` puts it back. Keep the folder's `ranking.key` and `catalog.json` beside it.
+        """
+        with name_disk_errors():
+            return back_up(self.folder, file)
 
     # ---- the analyst ----
 
@@ -229,13 +301,12 @@ class Lab:
         With `hostile=True` each question is read by a worker process with fixed memory, and its reply leaves
         at a time that was public before: use it for whoever is not trusted, and call `close` at the end.
         """
-        if analyst is not None and not self._granted(analyst):
-            raise PolicyError(
-                "SF-B103",
-                f"'{analyst}' has no quota here.",
-                try_=f'lab.grant("{analyst}", epsilon=1), or lab.session() as the steward',
-            )
-        return Session(self, analyst, self._slots if hostile else None)
+        slots = self._slots if hostile else None
+        if analyst is None:
+            return Session(self, None, slots)
+        if not self._granted(analyst):
+            raise no_quota_error(analyst)
+        return Session(GrantedLab(self, analyst), analyst, slots)
 
     def close(self) -> None:
         """End the workers of hostile sessions. Whoever asks later starts them anew."""
@@ -302,11 +373,10 @@ class Lab:
     # ---- parts ----
 
     def _granted(self, analyst: str) -> bool:
-        accounts = self.ledger.list_accounts()
+        known = self.ledger.list_accounts()
         named = isinstance(analyst, str) and ":" not in analyst
-        return named and any(
-            quota_account(population, analyst) in accounts for population in self.populations()
-        )
+        quotas = [quota_account(population, analyst) for population in self.populations()] if named else []
+        return any(each in known and self.ledger.read_budget(each) != REVOKED for each in quotas)
 
     @contextmanager
     def _changing(self, patience: float = _PATIENCE) -> Iterator[None]:
@@ -354,15 +424,26 @@ class Lab:
             try_="end the process that asks; the next change erases these rows",
         )
 
-    def _prepared(self, table: Table, source: Any) -> Table:
-        """Return the table with a new snapshot and what is public about it."""
+    def _declared(self, name: str, said: Schema) -> tuple[Table, Budget | None]:
+        """Return a new table and its population's budget, or refuse what cannot be registered."""
+        table = declare_table(name, said.unit, said.columns, said.neighbours, said.rows)
+        known = next((each for each in self._catalog.tables if each.casefold() == name.casefold()), None)
+        if known is not None:
+            raise PolicyError("SF-C110", f"'{known}' is registered already.", try_="lab.advance(…)")
+        require_one_relation(self._catalog.contents, table)
+        return table, agree_on_budget(self.ledger, table, said.budget)
+
+    def _prepared(self, table: Table, source: Any) -> tuple[Table, SourceReport | None]:
+        """Return the table with a new snapshot and what is public about it, and what to tell the steward."""
         numbered = self._catalog.begin_snapshot(replace(table, home=self.engine.home(source)))
-        self.engine.prepare(source, numbered.make_preparation(self._ranking_key()), numbered.snapshot_name)
+        preparation = numbered.make_preparation(self._ranking_key())
+        found = self.engine.prepare(source, preparation, numbered.snapshot_name, survey=True)
+        report = None if found is None else SourceReport(numbered, found)
         if table.is_public:
-            return count_public_facts(self.engine, numbered)
+            return count_public_facts(self.engine, numbered), report
         if table.public_rows is not None:
             require_rows(self.engine, numbered)
-        return numbered
+        return numbered, report
 
     def _ranking_key(self) -> bytes:
         return read_ranking_key(self.folder)

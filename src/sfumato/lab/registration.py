@@ -5,8 +5,9 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING
 
-from sfumato.curator.catalog.schema_file import Schema
+from sfumato.curator.catalog.schema_file import Schema, read_schema
 from sfumato.curator.payer import population_account
+from sfumato.engines.snapshot import Preparation
 from sfumato.errors import PolicyError, StewardWarning, UsageError
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.graph_units import Edge, names_edges
@@ -14,20 +15,34 @@ from sfumato.privacy.neighbours import Neighbours
 from sfumato.privacy.units import PUBLIC, ROW, Unit
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
 
     from sfumato.curator.catalog.catalog import CatalogContents, Table
     from sfumato.ledger import Ledger
 
 
-def require_nothing_else(said: Schema) -> None:
-    """Refuse anything said beside a schema file."""
+def combine_schema(said: Schema, file: str | Path | None) -> Schema:
+    """Return what a schema file says, or what was said without one; refuse both at once."""
+    if file is None:
+        return said
     if said != Schema(None, {}, None, Neighbours.ADD_REMOVE, None):
         raise UsageError(
             "SF-C129",
             "A schema says everything about a table, so nothing is said beside it.",
             try_='lab.register("visits", "visits.parquet", schema="visits.toml")',
         )
+    return read_schema(file)
+
+
+def require_rows_not_edges(table: Table) -> Preparation:
+    """Return how a table's rows would be prepared to be counted; refuse a graph, which is not counted."""
+    preparation = table.make_preparation(b"")
+    if isinstance(preparation, Preparation):
+        return preparation
+    raise UsageError(
+        "SF-C143", f"'{table.name}' is a graph, and only tables of rows are checked.", try_="lab.register(…)"
+    )
 
 
 def require_one_relation(contents: CatalogContents, table: Table) -> None:
@@ -82,6 +97,25 @@ def hint_at_populations(accounts: Sequence[str], table: Table) -> None:
         StewardWarning,
         stacklevel=3,
     )
+
+
+def hint_at_same_rows(others: Iterable[Table], table: Table) -> None:
+    """Warn that the rows of a table where each is a unit may be in another such table as well."""
+    if table.protects != ROW or not table.columns:
+        return
+    names = set(table.columns)
+    for other in others:
+        alike = other.protects == ROW and other.name != table.name and other.columns
+        if alike and (names <= set(other.columns) or names >= set(other.columns)):
+            warnings.warn(
+                f"'{table.name}' starts a new population, with its own budget, and has the same columns "
+                f"as '{other.name}'. With sf.ROW each table protects its own rows only: if both are about "
+                "the same people, each of them can be asked about twice. Then drop one, or name the people "
+                "in a column and register both with sf.Unit.",
+                StewardWarning,
+                stacklevel=3,
+            )
+            return
 
 
 def _same_budget(ledger: Ledger, account: str, budget: Budget | None) -> Budget:

@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.base import ClusterMixin, TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.cluster import KMeans as PlainKMeans
 from sklearn.metrics import pairwise_distances_argmin_min
 from sklearn.metrics.pairwise import euclidean_distances
@@ -47,7 +47,7 @@ _POINTS = 6
 """Points that stand for a cell of the summary when plain k-means runs on it."""
 
 
-class KMeans(ClusterMixin, TransformerMixin, PrivateEstimator):
+class KMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, PrivateEstimator):
     """Centroids that rows are near to. Which row belongs to which is not released: `predict` says it.
 
     Rows are counted by which side of a private mean they lie on, feature by feature; cells that noise cannot
@@ -73,6 +73,8 @@ class KMeans(ClusterMixin, TransformerMixin, PrivateEstimator):
         row_norm: Any = None,
         rounds: Any = 2,
         random_state: Any = 0,
+        missing: Any = None,
+        verbose: Any = False,
         budget: Any = None,
     ) -> None:
         self.n_clusters = n_clusters
@@ -83,6 +85,8 @@ class KMeans(ClusterMixin, TransformerMixin, PrivateEstimator):
         self.row_norm = row_norm
         self.rounds = rounds
         self.random_state = random_state
+        self.missing = missing
+        self.verbose = verbose
         self.budget = budget
 
     def _learn(self, oracle: Oracle) -> None:
@@ -94,13 +98,21 @@ class KMeans(ClusterMixin, TransformerMixin, PrivateEstimator):
             centroids, counts = _lloyd_round(oracle, centroids, deviations, _LLOYD / rounds)
         self.cluster_centers_ = centroids * oracle.declared.halves + oracle.declared.middles
         self.counts_ = counts
+        self.middles_ = oracle.declared.middles
         self._n_features_out = clusters
 
     def predict(self, X: Any) -> NDArray[np.int64]:  # noqa: N803
         """Return the cluster of each row."""
-        found: NDArray[np.int64] = pairwise_distances_argmin_min(
-            _without_missing(self._rows(X)), self.cluster_centers_
-        )[0]
+        found: NDArray[np.int64] = pairwise_distances_argmin_min(self._known_rows(X), self.cluster_centers_)[
+            0
+        ]
+        return found
+
+    def _known_rows(self, X: Any) -> Floats:  # noqa: N803
+        """Return rows in which a missing number counts as the middle of its bounds, as in the fit."""
+        rows = self._rows(X)
+        # Models of earlier versions do not know the middles of their features.
+        found: Floats = np.where(np.isnan(rows), getattr(self, "middles_", 0.0), rows)
         return found
 
     def fit_predict(self, X: Any, y: Any = None) -> NDArray[np.int64]:  # noqa: N803
@@ -109,16 +121,12 @@ class KMeans(ClusterMixin, TransformerMixin, PrivateEstimator):
 
     def transform(self, X: Any) -> Floats:  # noqa: N803
         """Return the distance of each row to each centroid."""
-        found: Floats = euclidean_distances(_without_missing(self._rows(X)), self.cluster_centers_)
+        found: Floats = euclidean_distances(self._known_rows(X), self.cluster_centers_)
         return found
 
     def score(self, X: Any, y: Any = None) -> float:  # noqa: N803
         """Return minus the inertia of these rows; of protected rows it is not private."""
         return -float((self.transform(X).min(axis=1) ** 2).sum())
-
-
-def _without_missing(rows: Floats) -> Floats:
-    return np.nan_to_num(rows, nan=0.0)
 
 
 # ---- a private summary of the rows -------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.base import TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from sfumato.errors import UsageError
 from sfumato.learn.base.estimator import PrivateEstimator
@@ -41,7 +41,7 @@ _CLIP_NORM = 0.3
 """Norm that rows are clipped to around the mean, in √d. Longer rows keep their direction."""
 
 
-class PCA(TransformerMixin, PrivateEstimator):
+class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator):
     """Principal components: the directions in which rows vary most.
 
     Behind the curator one scan is enough where rows are many. Else products are taken around the private
@@ -65,6 +65,8 @@ class PCA(TransformerMixin, PrivateEstimator):
         rho: Any = None,
         bounds: Any = None,
         row_norm: Any = None,
+        missing: Any = None,
+        verbose: Any = False,
         budget: Any = None,
     ) -> None:
         self.n_components = n_components
@@ -73,6 +75,8 @@ class PCA(TransformerMixin, PrivateEstimator):
         self.rho = rho
         self.bounds = bounds
         self.row_norm = row_norm
+        self.missing = missing
+        self.verbose = verbose
         self.budget = budget
 
     def _learn(self, oracle: Oracle) -> None:

@@ -69,7 +69,7 @@ def evaluate_table(
     learned, model = list_learned(model), rebuild_estimator(model)
     vars(model).update(learned)
     declared = CatalogFeatures(bounded).declare(
-        model.feature_names_in_.tolist(), target, classifies=True, listed=False
+        model.feature_names_in_.tolist(), target, model, classifies=True
     )
     found, cut = clip_source_rows(bounded, declared, choose_row_norm(declared), 1.0)
     # A model from columns with other bounds would be scored on another scale.

@@ -66,6 +66,8 @@ class KernelSVC(LinearSVC):
         penalty: Any = None,
         rows: Any = None,
         steps: Any = None,
+        missing: Any = None,
+        verbose: Any = False,
         budget: Any = None,
     ) -> None:
         super().__init__(
@@ -80,6 +82,8 @@ class KernelSVC(LinearSVC):
             penalty=penalty,
             rows=rows,
             steps=steps,
+            missing=missing,
+            verbose=verbose,
             budget=budget,
         )
         self.gamma = gamma

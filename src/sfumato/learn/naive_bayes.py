@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sfumato.learn.base.estimator import check_classes
 from sfumato.learn.base.supervised import PrivateClassifier, check_target
+from sfumato.oracle.arrays.coded_rows import EncodedRows
 from sfumato.oracle.arrays.features import check_categories, encode_labels, read_listed_arrays
 from sfumato.oracle.blocks import COUNT, Add, CellKey, Constant, Multiply, SumBlock
 from sfumato.oracle.declared import require_labels
@@ -54,6 +55,8 @@ class GaussianNB(PrivateClassifier):
         bounds: Any = None,
         row_norm: Any = None,
         classes: Any = None,
+        missing: Any = None,
+        verbose: Any = False,
         budget: Any = None,
     ) -> None:
         self.epsilon = epsilon
@@ -62,6 +65,8 @@ class GaussianNB(PrivateClassifier):
         self.bounds = bounds
         self.row_norm = row_norm
         self.classes = classes
+        self.missing = missing
+        self.verbose = verbose
         self.budget = budget
 
     def _learn(self, oracle: Oracle) -> None:
@@ -152,6 +157,7 @@ class CategoricalNB(PrivateClassifier):
         categories: Any = None,
         classes: Any = None,
         alpha: Any = 1.0,
+        verbose: Any = False,
         budget: Any = None,
     ) -> None:
         self.epsilon = epsilon
@@ -160,10 +166,11 @@ class CategoricalNB(PrivateClassifier):
         self.categories = categories
         self.classes = classes
         self.alpha = alpha
+        self.verbose = verbose
         self.budget = budget
 
     def _given(self, rows: Any, target: Any) -> ArrayInput:
-        self.categories_ = check_categories(self.categories, rows.shape[1])
+        self.categories_ = check_categories(self.categories, self._names(rows.shape[1]))
         return read_listed_arrays(rows, self.categories_, labels=(target, self.classes_.tolist()))
 
     def begin_fit(self, features: Sequence[str], declared: Declared) -> None:
@@ -199,6 +206,8 @@ class CategoricalNB(PrivateClassifier):
 
     def _rows(self, X: Any) -> Any:  # noqa: N803
         check_is_fitted(self)
+        if isinstance(X, EncodedRows):
+            return np.asarray(X)
         return validate_data(self, X, dtype=None, ensure_all_finite=False, reset=False)
 
     def __sklearn_tags__(self) -> Any:

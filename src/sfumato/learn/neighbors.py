@@ -151,6 +151,8 @@ class NearestNeighbors(PrivateClassifier):
         width: Any = None,
         waves: Any = None,
         random_state: Any = 0,
+        missing: Any = None,
+        verbose: Any = False,
         budget: Any = None,
     ) -> None:
         self.epsilon = epsilon
@@ -162,6 +164,8 @@ class NearestNeighbors(PrivateClassifier):
         self.width = width
         self.waves = waves
         self.random_state = random_state
+        self.missing = missing
+        self.verbose = verbose
         self.budget = budget
 
     def _learn(self, oracle: Oracle) -> None:

@@ -137,6 +137,8 @@ class Perceptron(LinearClassifier):
         row_norm: Any = None,
         classes: Any = None,
         rounds: Any = None,
+        missing: Any = None,
+        verbose: Any = False,
         budget: Any = None,
     ) -> None:
         self.epsilon = epsilon
@@ -146,6 +148,8 @@ class Perceptron(LinearClassifier):
         self.row_norm = row_norm
         self.classes = classes
         self.rounds = rounds
+        self.missing = missing
+        self.verbose = verbose
         self.budget = budget
 
     @property

@@ -32,7 +32,18 @@ _CELLS = 64
 """Equal cells of the bounds that are counted to find where bins should end. Privacy does not depend on it."""
 
 
-class StandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
+class FeatureTransformer(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
+    """Base class of transformers that return one column for each feature."""
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+        """Return the names of the features; a column of categories has become several."""
+        if hasattr(self, "columns_"):
+            return np.array(self._list_features(), dtype=object)
+        found: NDArray[Any] = super().get_feature_names_out(input_features)
+        return found
+
+
+class StandardScaler(FeatureTransformer):
     """Features less their private mean, divided by their private standard deviation.
 
     Privacy
@@ -51,6 +62,8 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
         rho: Any = None,
         bounds: Any = None,
         row_norm: Any = None,
+        missing: Any = None,
+        verbose: Any = False,
         budget: Any = None,
     ) -> None:
         self.epsilon = epsilon
@@ -58,6 +71,8 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
         self.rho = rho
         self.bounds = bounds
         self.row_norm = row_norm
+        self.missing = missing
+        self.verbose = verbose
         self.budget = budget
 
     def _learn(self, oracle: Oracle) -> None:
@@ -92,7 +107,7 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
         return found
 
 
-class RobustScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
+class RobustScaler(FeatureTransformer):
     """Features less their private median, divided by the private range between two quantiles; by pure ε.
 
     Outliers do not move it, as they do a mean. Where the range is less than a step, a feature is not scaled.
@@ -112,12 +127,16 @@ class RobustScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
         bounds: Any = None,
         row_norm: Any = None,
         quantile_range: Any = (25, 75),
+        missing: Any = None,
+        verbose: Any = False,
         budget: Any = None,
     ) -> None:
         self.epsilon = epsilon
         self.bounds = bounds
         self.row_norm = row_norm
         self.quantile_range = quantile_range
+        self.missing = missing
+        self.verbose = verbose
         self.budget = budget
 
     def _learn(self, oracle: Oracle) -> None:
@@ -157,7 +176,7 @@ def _parse_range(quantile_range: Any) -> tuple[Fraction, Fraction, Fraction]:
     return low, _HALF, high
 
 
-class Bins(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
+class Bins(FeatureTransformer):
     """Features replaced by the number of their bin; bins hold about equally many rows, by noisy counts.
 
     Privacy
@@ -176,6 +195,8 @@ class Bins(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
         delta: Any = None,
         rho: Any = None,
         bounds: Any = None,
+        missing: Any = None,
+        verbose: Any = False,
         budget: Any = None,
     ) -> None:
         self.n_bins = n_bins
@@ -183,6 +204,8 @@ class Bins(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
         self.delta = delta
         self.rho = rho
         self.bounds = bounds
+        self.missing = missing
+        self.verbose = verbose
         self.budget = budget
 
     def _learn(self, oracle: Oracle) -> None:

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from sfumato.learn.search import Search, SearchPlan
     from sfumato.privacy.events import BestOf, Event
 
-_DECLARED = ("bounds", "row_norm", "classes", "target_bounds", "categories")
+_DECLARED = ("bounds", "row_norm", "classes", "target_bounds", "categories", "missing", "verbose")
 """Parameters that say what rows can be; behind the curator the catalog says it."""
 _PRICES = ("epsilon", "delta", "rho", "budget")
 _ALWAYS = 5
@@ -68,7 +68,7 @@ def search_table(
     bounded, each = limit_rows(rows, 1)
     names = check_column_names(features)
     declared = CatalogFeatures(bounded).declare(
-        names, target, classifies=hasattr(estimator, "classes"), listed=estimator.listed
+        names, target, estimator, classifies=hasattr(estimator, "classes")
     )
     plan, settings = _plan_search(asked, estimator)
     always = _ALWAYS * parse_whole(asked.runs, "runs")

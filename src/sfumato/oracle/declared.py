@@ -6,6 +6,7 @@ middle + half · integer / bound. Learners think in integer / bound, from −1 t
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
+
+    from sfumato.oracle.coded_columns import CodedColumn
 
     Floats = NDArray[np.float64]
 
@@ -35,6 +38,9 @@ class Feature:
     half: float
     categories: tuple[Any, ...] = ()
     """The values that its integers from 0 on stand for, where it is listed."""
+    group: str = ""
+    """For an indicator, whose integer is 0 or its bound: the column that it belongs to. In every row at most
+    one indicator of a group is not 0, on which sensitivities depend."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +63,19 @@ class Declared:
     """The largest l2 norm of the features' integers, with `one` where there is one."""
     one: Feature | None = None
     """The constant feature, where rows were clipped together with one."""
+    columns: tuple[CodedColumn, ...] = ()
+    """How the columns of a row became features, where a row has columns that are not features as they are."""
+
+    @property
+    def diagonal(self) -> float:
+        """The largest l2 norm of a row within its bounds, in halves: of indicators of a group one counts."""
+        numbers = sum(not each.group for each in self.features)
+        return math.sqrt(numbers + len({each.group for each in self.features if each.group}))
+
+    @property
+    def indicators(self) -> NDArray[np.bool_]:
+        """Which features are 0 or 1."""
+        return np.array([bool(feature.group) for feature in self.features])
 
     @property
     def middles(self) -> Floats:

@@ -30,6 +30,18 @@ class FeatureSpread:
     rows: float
     mean: Floats
     deviation: Floats
+    indicators: NDArray[np.bool_]
+    """Which features are 0 or 1."""
+
+    @property
+    def cut_mean(self) -> Floats:
+        """The middle of where a feature is worth splitting; an indicator is split between 0 and 1."""
+        return np.where(self.indicators, 0.5, self.mean)
+
+    @property
+    def cut_deviation(self) -> Floats:
+        """How far from there."""
+        return np.where(self.indicators, 0.0, self.deviation)
 
 
 def measure_spread(oracle: Oracle, share: Fraction) -> FeatureSpread:
@@ -54,4 +66,4 @@ def measure_spread(oracle: Oracle, share: Fraction) -> FeatureSpread:
     # A weighted mean of what was measured and what is usual, by how sure either is.
     unsure = (second.deviation / smallest**2 / rows) ** 2
     square = (square * _USUAL**4 + _USUAL**2 * unsure) / (_USUAL**4 + unsure)
-    return FeatureSpread(rows, mean, np.sqrt(np.clip(square, 1e-4, 1.0)))
+    return FeatureSpread(rows, mean, np.sqrt(np.clip(square, 1e-4, 1.0)), declared.indicators)

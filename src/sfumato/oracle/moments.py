@@ -78,14 +78,20 @@ def build_cross_block(
 
 
 def build_sum_block(features: Sequence[Feature], norm: int | None, share: Fraction) -> SumBlock:
-    """Return the block of Σ v."""
-    reach = [each.bound for each in features]
+    """Return the block of Σ v. A row moves at most one of the indicators of each group."""
+    grouped: dict[str, int] = {}
+    for each in features:
+        if each.group:
+            grouped[each.group] = max(each.bound, grouped.get(each.group, 0))
+    reach = [*(each.bound for each in features if not each.group), *grouped.values()]
     l1, l2_squared = sum(reach), sum(each * each for each in reach)
     if norm is not None:
         l2_squared = min(l2_squared, norm**2)
         l1 = min(l1, _root_up(len(features) * l2_squared))
     terms = tuple(each.value for each in features)
-    return SumBlock(terms, l1, l2_squared, share, moves=list_moves(reach, l1))
+    # Rows of one unit may move different indicators of a group: together they are worst in a single sum.
+    moves = () if grouped else list_moves(reach, l1)
+    return SumBlock(terms, l1, l2_squared, share, moves=moves)
 
 
 def _pairs(size: int) -> list[tuple[int, int]]:

@@ -18,7 +18,7 @@ from sfumato.oracle.blocks import Column, Constant, Either
 from sfumato.oracle.declared import LABELS, Declared, Feature, Labels
 from sfumato.oracle.over_arrays import ArrayOracle
 from sfumato.oracle.table_features import centre_features, clip_features
-from sfumato.privacy.canonical import tagged
+from sfumato.privacy.canonical import tagged, written_by
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,7 +34,13 @@ if TYPE_CHECKING:
 _TARGET = Column(1, "y")
 
 
-@tagged("Stands", "bound", "middle", "half", "listed")
+def _write_coding(coding: IntegerCoding) -> dict[str, Any]:
+    found = {"": "Stands", "bound": coding.bound, "middle": coding.middle, "half": coding.half}
+    # Searches without indicators keep the hash that they always had.
+    return {**found, "listed": coding.listed} | ({"group": coding.group} if coding.group else {})
+
+
+@written_by(_write_coding)
 @dataclass(frozen=True, slots=True)
 class IntegerCoding:
     """What an integer stands for: middle + half · integer / bound, or one of so many listed values."""
@@ -43,12 +49,13 @@ class IntegerCoding:
     middle: Fraction
     half: Fraction
     listed: int = 0
+    group: str = ""
 
     @classmethod
     def of(cls, feature: Feature) -> IntegerCoding:
         """Return the coding of a declared feature, in exact numbers, which can be hashed."""
         middle, half = Fraction(feature.middle), Fraction(feature.half)
-        return cls(feature.bound, middle, half, len(feature.categories))
+        return cls(feature.bound, middle, half, len(feature.categories), feature.group)
 
     @property
     def value_range(self) -> tuple[int, int]:
@@ -58,7 +65,8 @@ class IntegerCoding:
     def to_feature(self, column: Column) -> Feature:
         """Return the feature that a column of such integers is; listed values go by their numbers."""
         values = tuple(range(self.listed))
-        return Feature(column.name, column, self.bound, float(self.middle), float(self.half), values)
+        middle, half = float(self.middle), float(self.half)
+        return Feature(column.name, column, self.bound, middle, half, values, self.group)
 
     def decode(self, integers: Ints) -> NDArray[Any]:
         """Return what the integers stand for, as `predict` takes it."""

@@ -15,6 +15,7 @@ from sfumato.curator.lower.computed import ComputedColumns
 from sfumato.curator.lower.relations import lower_relation
 from sfumato.curator.plan.selections import plan_choice, plan_ranks
 from sfumato.curator.question.relation import Alias, BaseTable
+from sfumato.engines.kernels.held_rows import hold_rows
 from sfumato.engines.value_ranges import ValueRanges
 from sfumato.errors import BudgetError, PolicyError, UsageError
 from sfumato.oracle.blocks import Constant, Either
@@ -29,7 +30,8 @@ from sfumato.privacy.exact import format_short
 from sfumato.privacy.neighbours import Neighbours
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
 
     from numpy.typing import NDArray
 
@@ -123,15 +125,25 @@ class FitRounds:
     Before the first one it is checked that the accounts hold the whole fit, so that none is begun in vain.
     """
 
-    def __init__(self, payer: Payer, name: str, verb: str = "fit") -> None:
+    def __init__(
+        self, payer: Payer, name: str, verb: str = "fit", report: Callable[[], None] | None = None
+    ) -> None:
         self._payer, self._name, self._verb, self._done = payer, name, verb, 0
+        self._report = report
+
+    def hold_rows(self) -> AbstractContextManager[None]:
+        """Return a context in which the rounds may keep rows in memory from one to the next."""
+        return hold_rows()
 
     def pay(self, plan: Plan[Any, Any], budget: FitBudget) -> list[Any]:
         """Charge for a round and return its answers, one a step of the plan."""
         if not self._done:
             self._require_whole(plan, budget)
         self._done += 1
-        return decode_answer(self._payer.pay(plan, f"{self._verb} {self._name}, round {self._done}").answer)
+        answer = self._payer.pay(plan, f"{self._verb} {self._name}, round {self._done}").answer
+        if self._report is not None:
+            self._report()
+        return decode_answer(answer)
 
     def _require_whole(self, first: Plan[Any, Any], budget: FitBudget) -> None:
         # A fit that was done before is free, round by round.

@@ -43,7 +43,9 @@ def compute_row_by_row(compute: Callable[[Any], Any], rows: Any) -> NDArray[Any]
 
 
 def _taken(rows: Any, places: Ints) -> Any:
-    return rows.iloc[places] if hasattr(rows, "iloc") else np.asarray(rows)[places]
+    if hasattr(rows, "iloc"):
+        return rows.iloc[places]
+    return (rows if hasattr(rows, "shape") else np.asarray(rows))[places]
 
 
 def _turns(places: Ints) -> Ints:

@@ -6,8 +6,9 @@ Rows are centred and clipped by integer operations that engines compute.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from sfumato.curator.catalog.domains import FreeTexts, Listed, Numbers, is_countable
 from sfumato.curator.lower.computed import ComputedColumns, clip_to_norm, grid_factor
@@ -16,7 +17,20 @@ from sfumato.curator.lower.lowered_value import coarsen_grid, require_number
 from sfumato.curator.question.relation import Name
 from sfumato.errors import PolicyError
 from sfumato.oracle.arrays.integer_rows import ONE, RowTransform
-from sfumato.oracle.blocks import Add, Column, Constant, Either, Greatest, Least, Multiply
+from sfumato.oracle.blocks import (
+    Add,
+    Among,
+    Choose,
+    Column,
+    Constant,
+    Either,
+    Greatest,
+    Least,
+    Lookup,
+    Missing,
+    Multiply,
+)
+from sfumato.oracle.coded_columns import CodedColumn, apply_rules, read_declaration
 from sfumato.oracle.declared import Declared, Feature, Labels
 
 if TYPE_CHECKING:
@@ -29,6 +43,27 @@ if TYPE_CHECKING:
 
 _MOST_LISTED = 1000
 """The most values of one listed feature, since each has cells of its own. Privacy does not depend on it."""
+_MOST_INDICATORS = 100
+"""The most indicators of one column; a fit asks for products of any two. Privacy does not depend on it."""
+_INDICATOR = 2 * ONE
+"""The integer that an indicator has where it holds, near to the bounds of numbers, with which it shares one
+noise. Privacy does not depend on it."""
+
+
+class FeatureRules(Protocol):
+    """What an estimator says of its features beyond the catalog."""
+
+    @property
+    def listed(self) -> bool:
+        """Whether it learns from listed values, and not from numbers."""
+
+    @property
+    def bounds(self) -> Any:
+        """Closer bounds, and lists of categories, by column."""
+
+    @property
+    def missing(self) -> Any:
+        """Rules for missing values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,28 +73,95 @@ class CatalogFeatures:
     rows: RowSource
 
     def declare(
-        self, features: Sequence[str], target: str | None, *, classifies: bool, listed: bool
+        self, features: Sequence[str], target: str | None, estimator: FeatureRules, *, classifies: bool
     ) -> Declared:
-        """Return these columns as numbers or `listed` values, and the target as classes or a number."""
-        found = tuple(map(self._listed if listed else self._feature, features))
+        """Return these columns as features of an estimator, and the target as classes or a number."""
         named = (*features, *([target] if target else ()))
         ranges = dict(map(self._range_of, named))
-        return Declared(found, self._target(target, classifies), ranges)
+        goal = self._target(target, classifies)
+        if estimator.listed:
+            return Declared(tuple(map(self._listed, features)), goal, ranges)
+        columns = self._code(features, estimator.bounds, estimator.missing)
+        found = tuple(feature for column in columns for feature in self._features(column))
+        plain = all(column.is_plain for column in columns)
+        return Declared(found, goal, ranges, columns=() if plain else tuple(columns))
+
+    # ---- columns that become features ----
+
+    def _code(self, names: Sequence[str], bounds: Any, missing: Any) -> list[CodedColumn]:
+        """Return how columns become features: as the catalog says, or closer where an analyst says so."""
+        own = bounds if isinstance(bounds, Mapping) else {}
+        return apply_rules([self._code_one(name, own.get(name)) for name in names], missing)
+
+    def _code_one(self, name: str, own: Any) -> CodedColumn:
+        part = self._column(name)
+        if own is not None:
+            return read_declaration(name, own)
+        domain = part.domain
+        if isinstance(domain, Listed) and domain.values and isinstance(domain.values[0], str):
+            return CodedColumn(name, categories=tuple(domain.show_values()))
+        _, numbers = require_number(part, f"'{name}'")
+        return CodedColumn(name, float(numbers.low * numbers.step), float(numbers.high * numbers.step))
+
+    def _features(self, column: CodedColumn) -> list[Feature]:
+        if column.categories:
+            return self._indicators(column)
+        found = [self._feature(column.name, column)]
+        if column.flagged:
+            absent = Choose(Missing(self._column(column.name).value), Constant(_INDICATOR), Constant(0))
+            found.append(_indicator(column.feature_names[1], absent, column.name))
+        return found
+
+    def _indicators(self, column: CodedColumn) -> list[Feature]:
+        """Return a feature for each category, and one for missing values where that is the rule."""
+        if len(column.categories) > _MOST_INDICATORS:
+            raise PolicyError(
+                "SF-E152",
+                f"'{column.name}' has more than {_MOST_INDICATORS} values, each of which would be a feature.",
+                try_=f'bounds={{"{column.name}": [those that matter]}}',
+            )
+        place = self._category(column)
+        return [
+            _indicator(name, Choose(Among(place, (at,)), Constant(_INDICATOR), Constant(0)), column.name)
+            for at, name in enumerate(column.feature_names)
+        ]
+
+    def _category(self, column: CodedColumn) -> Value:
+        """Return the place of a row's value among the categories, of which the catalog may list more."""
+        part = self._column(column.name)
+        domain = part.domain
+        shown = domain.show_values() if isinstance(domain, Listed) else []
+        if not set(column.categories) <= set(shown):
+            raise PolicyError(
+                "SF-E153",
+                f"The catalog does not list these values of '{column.name}'.",
+                listed=", ".join(map(str, shown[:8])) or "none",
+                try_=f'features=["{column.name}"] alone, with the values that the catalog lists',
+            )
+        # What is not among the categories is missing, and so counts as the rule says.
+        absent = len(column.categories) if column.flagged else column.fill_place
+        places = {value: at for at, value in enumerate(column.categories)}
+        entries = tuple(places.get(value, absent) for value in shown)
+        value = part.value if entries == tuple(range(len(shown))) else Lookup(part.value, entries)
+        return Either(value, Constant(absent))
 
     def _target(self, name: str | None, classifies: bool) -> Feature | Labels | None:
         if name is None:
             return None
         return self._labels(name) if classifies else self._feature(name)
 
-    def _feature(self, name: str) -> Feature:
-        """Return a number on a grid like that of own arrays, centred in half steps; missing as the middle.
+    def _feature(self, name: str, rule: CodedColumn | None = None) -> Feature:
+        """Return a number on a grid like that of own arrays, centred in half steps.
 
-        Features share one noise, so the steps of those with few are counted as several.
+        Features share one noise, so the steps of those with few are counted as several. A missing number
+        counts as the middle, and within closer bounds than those of the catalog numbers are clipped.
         """
         part, domain = require_number(self._column(name), f"'{name}'")
         # A grid finer than that of own arrays would only make sums wider: noise drowns the difference.
         bits = max(0, (domain.high - domain.low).bit_length() - ONE.bit_length() + 1)
         part, domain = require_number(coarsen_grid(part, domain, bits), f"'{name}'")
+        if rule is not None:
+            part, domain = _follow_rule(part, domain, rule)
         steps = max(1, domain.high - domain.low)
         times = max(1, 2 * ONE // steps)
         centred = _centred(part.value, domain, times)
@@ -104,6 +206,31 @@ class CatalogFeatures:
                 try_="a column declared by sf.between or sf.one_of",
             )
         return part.value, (part.domain.low, part.domain.high)
+
+
+def _follow_rule(part: LoweredValue, domain: Numbers, rule: CodedColumn) -> tuple[LoweredValue, Numbers]:
+    """Return a number with missing values filled and within closer bounds, where the rule asks for either."""
+    ends = [round(end / domain.step) for end in (rule.low, rule.high)]
+    low, high = max(domain.low, ends[0]), min(domain.high, ends[1])
+    if low >= high:
+        raise PolicyError(
+            "SF-E153",
+            f"The bounds of '{rule.name}' do not lie within those of the catalog.",
+            catalog=f"from {float(domain.low * domain.step):g} to {float(domain.high * domain.step):g}",
+            try_="closer bounds, or none",
+        )
+    if rule.fill is not None:
+        at = min(high, max(low, round(rule.fill / domain.step)))
+        part = replace(part, value=Either(part.value, Constant(at)), present=True)
+    if (low, high) == (domain.low, domain.high):
+        return part, domain
+    clipped = Greatest(Least(part.value, Constant(high)), Constant(low))
+    return replace(part, value=clipped), replace(domain, low=low, high=high)
+
+
+def _indicator(name: str, value: Value, group: str) -> Feature:
+    """Return a feature of 0 or 1, on a grid like that of numbers."""
+    return Feature(name, value, _INDICATOR, 0.0, 1.0, group=group)
 
 
 def _centred(value: Value, domain: Numbers, times: int) -> Value:
@@ -163,7 +290,10 @@ def _centre(feature: Feature, centre: float) -> Feature:
     # A row can now be further from the point than from the middle of the bounds.
     bound, unit = feature.bound + abs(shift), feature.half / feature.bound
     value = Add(feature.value, Constant(-shift)) if shift else feature.value
-    return replace(feature, value=value, bound=bound, middle=feature.middle + unit * shift, half=unit * bound)
+    # Indicators that are measured from elsewhere are no longer 0 where they do not hold.
+    group = "" if shift else feature.group
+    middle = feature.middle + unit * shift
+    return replace(feature, value=value, bound=bound, middle=middle, half=unit * bound, group=group)
 
 
 def _clip(feature: Feature, reach: float) -> Feature:

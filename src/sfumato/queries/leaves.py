@@ -186,5 +186,11 @@ def describe_node(node: Any) -> str:
     if type(node) in _SIGNS:
         return _SIGNS[type(node)]
     if isinstance(node, exp.Func):
-        return node.sql_name()
+        return _typed_name(node)
     return node.key.upper() if isinstance(node, exp.Expression) else "nothing"
+
+
+def _typed_name(node: exp.Func) -> str:
+    """Return a function's name as DuckDB spells it: sqlglot calls STRFTIME by a name of its own."""
+    name, bracket, _ = node.sql(dialect="duckdb").partition("(")
+    return name if bracket and name.isidentifier() else node.sql_name()

@@ -10,7 +10,7 @@ from sfumato.viz.experiment import histogram_errors
 from sfumato.viz.grids import heatmap
 from sfumato.viz.intervals import bars, grouped_bars
 from sfumato.viz.learning import learning_curves
-from sfumato.viz.tables import definition_table, html_table
+from sfumato.viz.tables import definition_table, html_table, paragraphs
 
 __all__ = [
     "Chart",
@@ -25,6 +25,7 @@ __all__ = [
     "histogram_errors",
     "html_table",
     "learning_curves",
+    "paragraphs",
     "step_curve",
     "tradeoff_curve",
 ]

@@ -9,11 +9,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 
-def html_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table with a header row; all cells are aligned to the right."""
-    head = "".join(f"<th>{escape(name)}</th>" for name in header)
-    body = "".join(_line(row) for row in rows)
-    return f"<table style='text-align:right'><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+def html_table(header: Sequence[str], rows: Iterable[Sequence[str]], *, align: str = "right") -> str:
+    """Return a table with a header row, whose cells are all aligned to one side."""
+    # Notebooks align cells by a style of their own, so each cell says it again.
+    head = "".join(f"<th style='text-align:{align}'>{escape(name)}</th>" for name in header)
+    body = "".join(_line(row, align) for row in rows)
+    return f"<table style='text-align:{align}'><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def paragraphs(sentences: Iterable[str]) -> str:
+    """Return sentences, each as a paragraph."""
+    return "".join(f"<p>{escape(sentence)}</p>" for sentence in sentences)
 
 
 def definition_table(pairs: Iterable[tuple[str, str]]) -> str:
@@ -26,5 +32,5 @@ def definition_table(pairs: Iterable[tuple[str, str]]) -> str:
     return f"<table><tbody>{rows}</tbody></table>"
 
 
-def _line(cells: Sequence[str]) -> str:
-    return "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>"
+def _line(cells: Sequence[str], align: str) -> str:
+    return "<tr>" + "".join(f"<td style='text-align:{align}'>{escape(cell)}</td>" for cell in cells) + "</tr>"

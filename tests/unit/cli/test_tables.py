@@ -1,6 +1,7 @@
 """Schemas, new snapshots and dropping from the shell."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -50,8 +51,9 @@ def test_a_schema_says_it_all(lab: Path) -> None:
     assert added.exit_code == 0, added.output
     shown = run("table", "show", "visits", "--lab", str(lab / "lab")).stdout
     assert "between 2020-01-01 and 2024-12-31, to the day" in shown
-    assert "in steps of 0.0001221; constant" in shown
-    assert "one of A, B, C; missing values count as C" in shown
+    assert "in steps of 0.0001221" in shown
+    assert "stay NULL; one per unit" in shown
+    assert "count as C" in shown
 
 
 def test_a_wrong_schema_is_refused_with_its_place(lab: Path) -> None:
@@ -71,3 +73,50 @@ def test_advance_and_drop(lab: Path) -> None:
     assert run("table", "drop", "visits", "--lab", folder).exit_code == 0
     assert json.loads(run("table", "list", "--lab", folder, "--json").stdout) == []
     assert run("table", "drop", "visits", "--lab", folder).exit_code == 4
+
+
+@pytest.mark.filterwarnings("default")
+def test_a_check_shows_what_a_declaration_does_and_stores_nothing(lab: Path) -> None:
+    declared = ("--unit", "patient_id", "--max-rows", "2", "--one-of", "ward", "1,2", "--epsilon", "1")
+    place = (str(lab / "visits.parquet"), "--lab", str(lab / "lab"))
+    checked = run("table", "check", "visits", *place, *declared)
+    assert checked.exit_code == 0, checked.output
+    assert "visits: 200 rows of 50 units (patient_id) read." in checked.stdout
+    assert "'ward': 200 values (100 %) not in its list, counted as missing." in checked.stderr
+    assert json.loads(run("table", "list", "--lab", str(lab / "lab"), "--json").stdout) == []
+    added = json.loads(run("table", "add", "visits", *place, *declared, "--json").stdout)
+    assert added["report"]["columns"]["ward"]["unlisted"] == 200
+
+
+def test_dates_texts_and_public_tables_are_declared_in_the_shell(lab: Path) -> None:
+    place = (str(lab / "visits.parquet"), "--lab", str(lab / "lab"))
+    declared = (
+        "--between",
+        "day",
+        "2020-01-01",
+        "2024-12-31",
+        "--text",
+        "ward",
+        "--whole",
+        "age",
+        "0",
+        "110",
+    )
+    assert run("table", "add", "public", *place, "--public", *declared).exit_code == 0
+    shown = run("table", "show", "public", "--lab", str(lab / "lab")).stdout
+    assert "between 2020-01-01 and 2024-12-31, to the day" in shown
+    assert "any text" in shown
+    assert "between 0 and 110, in steps of 1 " in shown
+    assert "because it is public" in shown
+    twice = run("table", "add", "more", *place, "--public", "--text", "day", *declared)
+    assert twice.exit_code == 2
+    assert "a column is declared twice" in twice.stderr
+
+
+def test_tables_of_a_copied_folder_are_listed(lab: Path) -> None:
+    assert add(lab).exit_code == 0
+    shutil.copytree(lab / "lab", lab / "copy")
+    assert (
+        json.loads(run("table", "list", "--lab", str(lab / "copy"), "--json").stdout)[0]["name"] == "visits"
+    )
+    assert "patient_id" in run("table", "show", "visits", "--lab", str(lab / "copy")).stdout

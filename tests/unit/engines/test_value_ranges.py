@@ -52,7 +52,10 @@ def composed(rng: random.Random, depth: int) -> Value:
             return Choose(AtLeast(A, 2), left, right)
         case 2:
             return Either(left, right)
-    return rng.choice(list(BOTH))(left, right)
+    kind = rng.choice(list(BOTH))
+    if kind in (Least, Greatest) and rng.random() < 0.5:
+        return kind(left, right, skips=True)
+    return kind(left, right)
 
 
 def evaluated(value: Value, row: dict[Column, int | None], seen: list[int]) -> int | None:
@@ -76,6 +79,10 @@ def evaluated(value: Value, row: dict[Column, int | None], seen: list[int]) -> i
         case Divide(left, Constant(int(number))):
             part_ = evaluated(left, row, seen)
             found = None if part_ is None else part_ // number
+        case Least(left, right, True) | Greatest(left, right, True):
+            sides = [evaluated(left, row, seen), evaluated(right, row, seen)]
+            known = [each for each in sides if each is not None]
+            found = (min if isinstance(value, Least) else max)(known, default=None)
         case Add(left, right) | Multiply(left, right) | Least(left, right) | Greatest(left, right):
             one_, other_ = evaluated(left, row, seen), evaluated(right, row, seen)
             found = None if one_ is None or other_ is None else BOTH[type(value)](one_, other_)
@@ -117,6 +124,10 @@ def test_no_row_leaves_the_range() -> None:
         (Divide(A, B), (-9, 9)),
         (Least(A, B), (-5, 9)),
         (Greatest(A, B), (0, 2**20)),
+        (Least(A, B, skips=True), (-5, 2**20)),
+        (Greatest(A, B, skips=True), (-5, 2**20)),
+        (Least(A, Constant(3), skips=True), (-5, 3)),
+        (Greatest(Least(A, Constant(3), skips=True), B, skips=True), (-5, 2**20)),
         (Lookup(A, (None, 3, -2)), (-2, 3)),
         (Lookup(A, (None,)), (0, 0)),
         (UnitBlock(0, 8), (0, 8)),

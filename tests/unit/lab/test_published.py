@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from fractions import Fraction
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from click.testing import CliRunner
 
 import sfumato as sf
+from sfumato.cli.main import main
 from sfumato.errors import BudgetError, PolicyError, UsageError
 
 VISITS = pa.table({"who": [1, 2, 2, 3], "z": ["a", "b", "a", "b"]})
@@ -66,16 +69,38 @@ def test_what_is_refused_is_not_listed(lab: sf.Lab) -> None:
     assert lab.published() == ()
 
 
-def test_an_answer_about_an_older_snapshot_is_never_asked_anew(lab: sf.Lab) -> None:
-    lab.publish(COUNT, epsilon=0.25)
-    lab.advance("visits", VISITS)
-    (published,) = lab.published()
-    with pytest.raises(PolicyError) as refusal:
-        published.read()
-    assert refusal.value.code == "SF-C134"
+def test_an_answer_stays_readable_with_its_date_when_the_table_changes(lab: sf.Lab) -> None:
+    release = lab.publish(COUNT, epsilon=0.25)
+    lab.advance("visits", VISITS, columns={"z": sf.one_of("b", "a", "c")})
+    (published,) = sf.open(lab.folder).session("ada").published()
+    assert not published.is_current
+    assert published.read().to_dict()["columns"] == release.to_dict()["columns"]
+    assert f"(published {published.day}; the table has changed since)" in str(published)
     assert left(lab) == 0.75
     lab.publish(COUNT, epsilon=0.25)
-    assert lab.published()[1].read().receipt.replayed
+    assert [each.is_current for each in lab.published()] == [False, True]
+    lab.drop("visits")
+    assert [each.read().receipt.replayed for each in lab.published()] == [True, True]
+
+
+def test_an_answer_from_an_older_file_is_never_asked_anew_and_hides_no_other(lab: sf.Lab) -> None:
+    lab.publish(COUNT, epsilon=0.25)
+    file = lab.folder / "published.json"
+    old = json.loads(file.read_text())
+    del old["published"][0]["tables"], old["published"][0]["day"]
+    file.write_text(json.dumps(old))
+    assert lab.published()[0].read().receipt.replayed
+    lab.advance("visits", VISITS)
+    lab.publish(COUNT, epsilon=0.25)
+    stale, fresh = lab.published()
+    with pytest.raises(PolicyError) as refusal:
+        stale.read()
+    assert refusal.value.code == "SF-C134"
+    assert left(lab) == 0.5
+    shown = CliRunner().invoke(main, ["published", "--lab", str(lab.folder)])
+    assert shown.exit_code == 0
+    assert "SF-C134" in shown.stdout
+    assert str(fresh) in shown.stdout
 
 
 def test_a_damaged_file_says_so(lab: sf.Lab) -> None:

@@ -248,3 +248,27 @@ def test_columns_are_constant_where_promised_or_where_a_unit_has_one_row() -> No
     assert table.make_preparation(b"k").constant == ("x",)
     assert replace(table, protects=sf.ROW).is_constant("y")
     assert table.domain_of("x") == sf.text().domain
+
+
+# ---- names -------------------------------------------------------------------------------------------------
+
+
+def test_names_of_tables_ignore_case(visits: sf.Lab) -> None:
+    paid = visits.session().sql(COUNT).release(epsilon=1)
+    again = visits.session().sql("SELECT COUNT(*) AS n FROM Visits AS V WHERE v.X >= 0").quote(epsilon=1)
+    assert again.plan.resolved.table.name == "visits"
+    free = visits.session().sql(COUNT.replace("visits", "VISITS")).release(epsilon=1)
+    assert free.to_arrow() == paid.to_arrow()
+    assert visits.session().table("VISITS").count().quote(epsilon=1).plan.resolved.table.name == "visits"
+    refused("SF-C110", lambda: visits.register("Visits", VISITS, unit=UNIT, columns=COLUMNS), PolicyError)
+    visits.advance("VISITS", VISITS)
+    assert [table.name for table in visits.tables()] == ["visits"]
+
+
+def test_two_tables_that_differ_in_case_need_their_very_names(visits: sf.Lab) -> None:
+    """An old lab may have them."""
+    catalog = Catalog(visits.folder / "catalog.json")
+    catalog.add_table(replace(catalog.find_table("visits"), name="VISITS"))
+    assert visits.table("VISITS").name == "VISITS"
+    assert visits.table("visits").name == "visits"
+    assert "VISITS" in str(refused("SF-Q133", lambda: visits.table("Visits"), PolicyError))

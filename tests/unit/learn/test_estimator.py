@@ -218,7 +218,7 @@ def test_an_additive_model_shows_what_a_feature_does() -> None:
     assert len(values) == len(cuts) + 1
     assert values[-1] > 0 > values[0]
     assert "feature 0" in model.plot(0).title
-    whole = sum(float(model.shape(at)[1][-1]) for at in range(3))
+    whole = float(model.start_[0]) + sum(float(model.shape(at)[1][-1]) for at in range(3))
     assert model._scores(np.full((1, 3), 1.0))[0, 0] == pytest.approx(whole)
 
 

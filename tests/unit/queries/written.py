@@ -43,18 +43,23 @@ def step(each: QuestionStep) -> str:
         lines.append(f"where {condition(program.where)}")
     match each:
         case Choices():
-            lines += [f"by {value(key.value)} [{key.size}]" for key in program.keys]
+            lines += map(_key, program.keys)
             shares = getattr(each.mechanism, "shares", None)
             chosen = "an end" if shares is None else f"shares {', '.join(map(str, shares))}"
             lines.append(
                 f"choose {value(program.value)} [{program.size}]: {chosen}, {each.rows} rows per unit"
             )
         case DiscoveredKeys():
-            lines += [f"by {value(key)}" for key in program.keys]
+            nulls = program.nulls
+            lines += [f"by {value(key)}{' or null' * (i in nulls)}" for i, key in enumerate(program.keys)]
             lines.append(f"discover keys, {each.keys.per_unit} per unit")
         case _:
-            lines += [f"by {value(key.value)} [{key.size}]" for key in program.keys]
+            lines += map(_key, program.keys)
     return "\n  ".join([*lines, *(_measured(part) for part in getattr(each, "measured", ()))])
+
+
+def _key(key: asked.CellKey) -> str:
+    return f"by {value(key.value)} [{key.size - key.nulls}{' and null' if key.nulls else ''}]"
 
 
 def _measured(each: Any) -> str:
@@ -106,7 +111,16 @@ def rows(each: Any) -> str:
             where = "" if each.where == of.Every() else f" where {condition(each.where)}"
             bounds = f"{each.groups} cells of {', '.join(map(value, each.cell))}, {each.rows_each} rows each"
             return f"(first {bounds}, of {rows(each.rows)}{where})"
+        case source.Ordered():
+            where = "" if each.where == of.Every() else f" where {condition(each.where)}"
+            order = ", ".join(f"{value(by)}{' falling' if falls else ''}" for by, falls in each.order)
+            shown = ", ".join(map(_position, each.positions))
+            return f"({shown} of {rows(each.rows)}{where} by unit in the order of {order})@{each.at}"
     raise TypeError(each)
+
+
+def _position(each: Any) -> str:
+    return each.function if each.value is None else f"{each.function} {each.offset} {value(each.value)}"
 
 
 # ---- values and conditions ---------------------------------------------------------------------------------
@@ -136,6 +150,10 @@ def _of_one(part: Any) -> str:
     match part:
         case of.Calendar(days, field):
             return f"{field}({value(days)})"
+        case of.Root(inner):
+            return f"root({value(inner)})"
+        case of.Binary(inner):
+            return f"digits({value(inner)})"
         case of.Length(text):
             return f"length({value(text)})"
         case of.Folded(text, upper):

@@ -11,7 +11,7 @@ from sfumato.curator.answers.noise_law import Floats, NoiseLaw
 from sfumato.curator.catalog.calendar import MONTHS, SECONDS
 from sfumato.curator.catalog.domains import Domain, FreeTexts, Listed, Numbers, Periods
 from sfumato.curator.gate import decode_answer
-from sfumato.curator.plan.steps import Choices, DiscoveredKeys
+from sfumato.curator.plan.steps import Choices, DiscoveredKeys, sortable_key
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -75,7 +75,7 @@ class NoisyAnswer:
 
 
 def read_answer(plan: QuestionPlan, text: str) -> NoisyAnswer:
-    """Return what the ledger kept for this plan."""
+    """Return what the ledger kept for this plan, in the form that `match_kept_form` found."""
     sums: list[list[int]] = []
     chosen: list[ChosenQuantiles] = []
     keys: tuple[Key, ...] | None = None
@@ -91,6 +91,29 @@ def read_answer(plan: QuestionPlan, text: str) -> NoisyAnswer:
             sums = answer
     cells = plan.resolved.cells if keys is None else len(keys)
     return NoisyAnswer(_whole(sums, cells), noise_laws(plan), tuple(chosen), keys, cells)
+
+
+def match_kept_form(plan: QuestionPlan, text: str) -> QuestionPlan:
+    """Return the plan that a kept answer was made for: the same, or the one without groups for missing keys.
+
+    Both are one request. Answers from before there were such groups have one number less for each of them.
+    """
+    bare = plan.without_nulls
+    if bare is plan or plan.resolved.discovers_keys:
+        return plan
+    first = decode_answer(text)[0]
+    return bare if len(first[0]) == bare.resolved.cells else plan
+
+
+def drop_null_groups(plan: QuestionPlan, noisy: NoisyAnswer) -> NoisyAnswer:
+    """Return an answer to this plan without the groups for missing keys."""
+    if plan.without_nulls is plan or noisy.keys is not None:
+        return noisy
+    shape = [key.size for key in plan.resolved.keys]
+    places = np.unravel_index(np.arange(noisy.cells), shape)
+    bounds = [key.size - key.nulls for key in plan.resolved.keys]
+    kept = np.logical_and.reduce([at < size for at, size in zip(places, bounds, strict=True)])
+    return noisy.take(np.flatnonzero(kept).tolist())
 
 
 def noise_laws(plan: QuestionPlan) -> tuple[NoiseLaw, ...]:
@@ -119,7 +142,7 @@ def combine_answers(one: NoisyAnswer, other: NoisyAnswer) -> NoisyAnswer:
     # Which groups an answer shows is noisy too, so two answers may show different ones.
     keys, (ours, theirs) = None, (np.ones(1, dtype=np.bool_), np.ones(1, dtype=np.bool_))
     if one.keys is not None and other.keys is not None:
-        keys = tuple(sorted({*one.keys, *other.keys}))
+        keys = tuple(sorted({*one.keys, *other.keys}, key=sortable_key))
         (one, ours), (other, theirs) = _spread(one, keys), _spread(other, keys)
     shares = [
         _share(np.where(ours, a.precision, 0.0), np.where(theirs, b.precision, 0.0))
@@ -171,18 +194,17 @@ def _placed(weights: Floats, has: NDArray[np.bool_]) -> Floats:
 
 def key_columns(plan: QuestionPlan, noisy: NoisyAnswer) -> list[list[Any]]:
     """Return what each key of the question is, in every cell."""
-    domains = [key.domain for key in plan.resolved.keys]
+    keys = plan.resolved.keys
     if noisy.keys is not None:
-        return [[_show_key(domain, key[i]) for key in noisy.keys] for i, domain in enumerate(domains)]
-    shape = [each.size for each in domains if not isinstance(each, FreeTexts)]
-    places = np.unravel_index(np.arange(noisy.cells), shape) if shape else ()
-    shown = [each.show_values() for each in domains if not isinstance(each, FreeTexts)]
+        return [[_show_key(part.domain, key[i]) for key in noisy.keys] for i, part in enumerate(keys)]
+    places = np.unravel_index(np.arange(noisy.cells), [key.size for key in keys]) if keys else ()
+    shown = [key.show_values() for key in keys]
     return [[values[at] for at in column.tolist()] for values, column in zip(shown, places, strict=True)]
 
 
 def _show_key(domain: Domain, raw: Any) -> Any:
     """Return what a discovered key stands for, as people see it."""
-    return raw if isinstance(domain, FreeTexts) else domain.show_value(raw)
+    return raw if raw is None or isinstance(domain, FreeTexts) else domain.show_value(raw)
 
 
 def decode_places(domain: Numbers | Periods, places: NDArray[Any]) -> NDArray[Any]:

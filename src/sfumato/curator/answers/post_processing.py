@@ -111,7 +111,11 @@ def compute_figure(plan: QuestionPlan, figure: Figure, noisy: NoisyAnswer) -> ND
             return estimate.decode_quantiles(plan, figure, noisy)
         case CountOf() | DistinctUnits():
             return np.rint(noisy.numbers(plan.sums(figure)[0])).astype(np.int64)
-    return estimate.compute_shown(plan, figure, _sums(plan, figure, noisy))
+    number = estimate.compute_shown(plan, figure, _sums(plan, figure, noisy))
+    if isinstance(figure, SumOf):
+        return number
+    # An average over no rows does not exist, and a noisy count below one says that there may be none.
+    return np.where(noisy.numbers(plan.sums(figure)[-1]) < 1, np.nan, number)
 
 
 def _sums(plan: QuestionPlan, figure: Figure, noisy: NoisyAnswer) -> dict[int, Floats]:

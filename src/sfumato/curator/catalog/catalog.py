@@ -18,6 +18,7 @@ from urllib.parse import quote
 
 from sfumato.curator.catalog.columns import DeclaredColumn, column_from_dict
 from sfumato.curator.catalog.edge_lists import check_graph, prepare_graph, require_population
+from sfumato.curator.catalog.grants import Grant
 from sfumato.engines.snapshot import GraphPreparation, Preparation
 from sfumato.errors import PolicyError, UsageError
 from sfumato.files.disk_errors import name_disk_errors
@@ -41,7 +42,7 @@ _POLL_SECONDS = 0.02
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}\Z")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Table:
     """A registered table. `snapshot` numbers its prepared copies, and is public."""
 
@@ -60,6 +61,9 @@ class Table:
     """Random text that tells its snapshot from all others; empty if that is older than identities."""
     pace: int | None = None
     """Milliseconds that one pass over its rows takes at most, sorting them, as the steward declared."""
+
+    def __repr__(self) -> str:
+        return f"Table({self.name!r}, columns={list(self.columns)})"
 
     @property
     def unit(self) -> Unit:
@@ -161,6 +165,8 @@ class CatalogContents:
     """The neighbouring relation of every population there ever was, since its account stays."""
     begun: Mapping[str, str] = field(default_factory=dict)
     """The identity of the snapshot of each table that was begun last, whether or not it was finished."""
+    grants: Mapping[str, Grant] = field(default_factory=dict)
+    """What analysts were granted beside their quotas, by name, where it is not everything there is."""
     leftovers: tuple[str, ...] = ()
     """Snapshots that are no longer used and may still exist: half registered, replaced or dropped."""
 
@@ -176,6 +182,12 @@ class CatalogContents:
             "relations": {name: relation.value for name, relation in self.relations.items()},
             "begun": dict(self.begun),
             "leftovers": list(self.leftovers),
+            # Left out where there are none, so that catalogs of older versions read the same.
+            **(
+                {"grants": {name: each.to_dict() for name, each in self.grants.items()}}
+                if self.grants
+                else {}
+            ),
         }
 
     @classmethod
@@ -192,6 +204,7 @@ class CatalogContents:
             body["counters"],
             {name: Neighbours(value) for name, value in body["relations"].items()},
             body.get("begun", {}),
+            {name: Grant.from_dict(each) for name, each in body.get("grants", {}).items()},
             tuple(body["leftovers"]),
         )
 
@@ -222,10 +235,17 @@ class Catalog:
         return self.contents.tables
 
     def find_table(self, name: str) -> Table:
-        """Return a registered table, or refuse with the names that there are."""
+        """Return the table of this very name, or the only one that differs in case; else refuse."""
         tables = self.tables
-        if name in tables:
-            return tables[name]
+        near = [each for each in tables if each.casefold() == name.casefold()]
+        if name in tables or len(near) == 1:
+            return tables[name if name in tables else near[0]]
+        if near:
+            raise PolicyError(
+                "SF-Q133",
+                f"Table '{name[:80]}' is ambiguous.",
+                try_=" or ".join(f'"{each}"' for each in near),
+            )
         raise PolicyError(
             "SF-Q106", f"There is no table '{name[:80]}'.", registered=", ".join(tables) or "none yet"
         )
@@ -306,7 +326,13 @@ class Catalog:
     def set_pace(self, name: str, milliseconds: int) -> None:
         """Declare a table's pace. Its snapshot stays."""
         table = replace(self.find_table(name), pace=milliseconds)
-        self._write(tables={**self.tables, name: table})
+        self._write(tables={**self.tables, table.name: table})
+
+    def set_grant(self, analyst: str, grant: Grant | None) -> None:
+        """Note what an analyst was granted; None where they have nothing any more."""
+        others = {name: each for name, each in self.contents.grants.items() if name != analyst}
+        # A grant of everything there is needs no note: the ledger has the quota.
+        self._write(grants=others if grant in (None, Grant()) else {**others, analyst: grant})
 
     def remove_table(self, name: str) -> None:
         """Remove a table; its snapshot becomes a leftover."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import date
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from sfumato.curator.catalog.catalog import Table
 from sfumato.errors import UsageError
 from sfumato.files.durable import replace_json
 from sfumato.privacy.exact import parse_exact
@@ -25,13 +27,28 @@ class Publication:
     text: str
     spend: Mapping[str, Any]
     request: str
+    day: date | None = None
+    """When it was published, in UTC; older files do not say."""
+    tables: Mapping[str, Table] = field(default_factory=dict)
+    """What was declared then about the tables that it is about: an answer is read by it, whatever came
+    later. Older files do not say."""
+
+    @property
+    def key(self) -> tuple[str, tuple[tuple[str, str], ...]]:
+        """What tells publications apart."""
+        return self.request, tuple(sorted((name, table.identity) for name, table in self.tables.items()))
 
     def to_dict(self) -> dict[str, Any]:
-        return {"text": self.text, "spend": _write_spend(self.spend), "request": self.request}
+        fields = {"text": self.text, "spend": _write_spend(self.spend), "request": self.request}
+        day = {} if self.day is None else {"day": self.day.isoformat()}
+        tables = {name: table.to_dict() for name, table in self.tables.items()}
+        return fields | day | ({"tables": tables} if tables else {})
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> Publication:
-        return cls(fields["text"], _read_spend(fields["spend"]), fields["request"])
+        day = date.fromisoformat(fields["day"]) if "day" in fields else None
+        tables = {name: Table.from_dict(name, each) for name, each in fields.get("tables", {}).items()}
+        return cls(fields["text"], _read_spend(fields["spend"]), fields["request"], day, tables)
 
 
 class Publications:
@@ -53,9 +70,9 @@ class Publications:
             ) from problem
 
     def add_publication(self, publication: Publication) -> None:
-        """Append a publication, unless it is there already."""
+        """Append a publication, unless it is there already: the same request about the same snapshots."""
         known = self.read_all()
-        if publication.request not in {each.request for each in known}:
+        if publication.key not in {each.key for each in known}:
             published = [each.to_dict() for each in (*known, publication)]
             replace_json(self._path, {"version": VERSION, "published": published})
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from sfumato.curator.catalog.columns import STEPS, choose_exponent
 from sfumato.curator.catalog.domains import Numbers, Periods
@@ -42,9 +41,6 @@ from sfumato.engines.values import (
     Multiply,
     Value,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def add_numbers(left: LoweredValue, right: LoweredValue) -> LoweredValue:
@@ -209,40 +205,44 @@ def take_modulo(left: LoweredValue, right: LoweredValue) -> LoweredValue:
     return one.derive_value(rest, domain, other, total=divisor.low > 0 or divisor.high < 0)
 
 
-def clip_number(part: LoweredValue, domain: Numbers, low: int, high: int) -> LoweredValue:
-    """Return a number clipped to two integers of its own step."""
-    value = part.value
-    # Bounds that cannot bind are left out: the engine has less to do, and the program stays short.
-    if domain.low < low:
-        value = Greatest(value, Constant(low))
-    if domain.high > high:
-        value = Least(value, Constant(high))
-    ends = min(max(domain.low, low), high), max(min(domain.high, high), low)
-    return part.derive_value(value, Numbers(*ends, domain.step))
-
-
 def take_smaller(left: LoweredValue, right: LoweredValue) -> LoweredValue:
-    """Return the smaller of two numbers or dates."""
-    return _take_extreme(left, right, Least, min)
+    """Return the smaller of two numbers or dates, or the one that is not missing."""
+    return _take_extreme(left, right, Least)
 
 
 def take_larger(left: LoweredValue, right: LoweredValue) -> LoweredValue:
-    """Return the larger of two numbers or dates."""
-    return _take_extreme(left, right, Greatest, max)
+    """Return the larger of two numbers or dates, or the one that is not missing."""
+    return _take_extreme(left, right, Greatest)
 
 
 def _take_extreme(
     left: LoweredValue,
     right: LoweredValue,
-    kind: Callable[[Value, Value], Least | Greatest],
-    end: Callable[[int, int], int],
+    kind: type[Least | Greatest],
 ) -> LoweredValue:
     if isinstance(left.domain, Periods) and isinstance(right.domain, Periods):
         one, other = align_periods(left, right)
-        first, second = require_periods(one), require_periods(other)
-        period = Periods(end(first.low, second.low), end(first.high, second.high), first.unit)
-        return one.derive_value(kind(one.value, other.value), period, other)
+        unit = require_periods(one).unit
+        period = Periods(*_extreme_ends(one, other, kind), unit)
+        return _passing_over(one, other, kind, period)
     (one, other), step = align_steps([left, right], "An argument of LEAST or GREATEST")
-    low, high = number_domain(one), number_domain(other)
-    domain = Numbers(end(low.low, high.low), end(low.high, high.high), step)
-    return one.derive_value(kind(one.value, other.value), domain, other)
+    return _passing_over(one, other, kind, Numbers(*_extreme_ends(one, other, kind), step))
+
+
+def _extreme_ends(one: LoweredValue, other: LoweredValue, kind: type[Least | Greatest]) -> tuple[int, int]:
+    """Return the bounds of an extreme: a value that may be passed over bounds it on one side only."""
+    domains = [part.domain for part in (one, other) if isinstance(part.domain, Numbers | Periods)]
+    low, high = min(each.low for each in domains), max(each.high for each in domains)
+    never = [part.domain for part in (one, other) if part.present]
+    ends = [each for each in never if isinstance(each, Numbers | Periods)]
+    if kind is Least:
+        return low, min((each.high for each in ends), default=high)
+    return max((each.low for each in ends), default=low), high
+
+
+def _passing_over(
+    one: LoweredValue, other: LoweredValue, kind: type[Least | Greatest], domain: Numbers | Periods
+) -> LoweredValue:
+    """Return an extreme that is missing only where both sides are."""
+    value = kind(one.value, other.value, skips=True)
+    return LoweredValue(value, domain, one.constant and other.constant, one.present or other.present)

@@ -77,6 +77,45 @@ def make_clock_function(unit: str, size: int) -> Callable[[LoweredValue], Lowere
     return extract_clock
 
 
+CLOCK = {"hour": 24, "minute": 60, "second": 60}
+"""How many hours, minutes and seconds there are in the next larger unit."""
+
+
+def extract_weekday_from_sunday(part: LoweredValue) -> LoweredValue:
+    """Return DAYOFWEEK: 0 on Sundays to 6 on Saturdays."""
+    days, domain = _convert_to_days(part)
+    # 1970 began on a Thursday, four days after a Sunday.
+    since = add_integer(days, 4)
+    weeks = _floor_divide(since, domain.low + 4, 7)
+    return part.derive_value(Add(since, Multiply(weeks, Constant(-7))), Numbers(0, 6))
+
+
+def extract_day_of_year(part: LoweredValue) -> LoweredValue:
+    """Return the number of a day in its year, from 1 to 366."""
+    days, _ = _convert_to_days(part)
+    return part.derive_value(_day_of_year(days), Numbers(1, 366))
+
+
+def extract_week(part: LoweredValue) -> LoweredValue:
+    """Return the number of the week in its year, from 1 to 53; its Thursday says which year that is."""
+    days, domain = _convert_to_days(part)
+    weeks = _floor_divide(add_integer(days, 3), domain.low + 3, 7)
+    thursday = Add(Multiply(weeks, Constant(7)), Constant(0))
+    return part.derive_value(Divide(add_integer(_day_of_year(thursday), 6), Constant(7)), Numbers(1, 53))
+
+
+def _day_of_year(days: Value) -> Value:
+    """Return days since the last day of the year before, which the calendar's rule for leap years counts."""
+    before = add_integer(Calendar(days, "year"), -1)
+    leap = Add(
+        Add(Divide(before, Constant(4)), Multiply(Divide(before, Constant(100)), Constant(-1))),
+        Divide(before, Constant(400)),
+    )
+    passed = Add(Multiply(before, Constant(365)), leap)
+    # 719,162 days lie between the start of the year 1 and that of 1970.
+    return Add(days, Add(Multiply(passed, Constant(-1)), Constant(719_162 + 1)))
+
+
 def truncate_date(part: LoweredValue, unit: str) -> LoweredValue:
     """Return the period of the calendar that a date or timestamp lies in."""
     domain = part.domain

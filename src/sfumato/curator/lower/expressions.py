@@ -69,6 +69,12 @@ def _lower_node(node: Expression, scope: Scope) -> LoweredValue:
             return _lower_case(node, scope)
         case asked.Truth(of):
             return _lower_truth(lower_condition(of, scope))
+        case asked.UnitWindow():
+            raise PolicyError(
+                "SF-Q136",
+                "A window over the rows of a unit belongs into a subquery.",
+                try_="SELECT AVG(x) FROM (SELECT LAG(y) OVER (PARTITION BY … ORDER BY …) AS x FROM …)",
+            )
         case asked.UnitAggregate():
             raise PolicyError(
                 "SF-Q136",
@@ -157,9 +163,9 @@ def _measure_size(node: Any) -> tuple[int, int]:
 
 
 def _written_parts(node: Any) -> list[Any]:
-    """Return the parts of a value as often as SQL writes them: a minimum is tested, then chosen."""
+    """Return the parts of a value as often as SQL writes them."""
     if isinstance(node, Least | Greatest):
-        return 2 * flatten_extremes(node)
+        return (1 if node.skips else 2) * flatten_extremes(node)
     parts = [getattr(node, field.name) for field in fields(node)]
     # An empty list of values is written as a test that is false, and unknown where the value is missing.
     return 2 * parts if isinstance(node, Among) and not node.values else parts

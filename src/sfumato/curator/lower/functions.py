@@ -13,7 +13,7 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from sfumato.curator.catalog.domains import FreeTexts, Listed, Numbers, Periods
-from sfumato.curator.lower import arithmetic, dates, texts
+from sfumato.curator.lower import arithmetic, curves, dates, texts, words
 from sfumato.curator.lower.conditions import compare_values
 from sfumato.curator.lower.lowered_value import (
     MISSING,
@@ -62,15 +62,6 @@ def _sign(part: LoweredValue) -> LoweredValue:
     return part.derive_value(
         Choose(positive, Constant(1), Choose(negative, Constant(-1), zero)), Numbers(-1, 1)
     )
-
-
-def _power(part: LoweredValue, exponent: LoweredValue) -> LoweredValue:
-    times = require_typed_integer(exponent, "The second argument of POWER", range(1, 5))
-    # Powers are products, so the bounds follow from those of multiplication.
-    product = part
-    for _ in range(times - 1):
-        product = arithmetic.multiply_numbers(product, part)
-    return product
 
 
 def _round(part: LoweredValue, digits: LoweredValue | None = None) -> LoweredValue:
@@ -174,16 +165,26 @@ def _days_between(left: LoweredValue, right: LoweredValue) -> LoweredValue:
     return subtract_dates(dates.truncate_date(left, "day"), dates.truncate_date(right, "day"))
 
 
+def _make_difference(unit: str) -> Callable[[LoweredValue, LoweredValue], LoweredValue]:
+    """Return DATE_DIFF: how many starts of such a period lie between two dates."""
+
+    def count_starts(left: LoweredValue, right: LoweredValue) -> LoweredValue:
+        return subtract_dates(dates.truncate_date(left, unit), dates.truncate_date(right, unit))
+
+    return count_starts
+
+
 def _reduce_pairs(
     function: Callable[[LoweredValue, LoweredValue], LoweredValue],
 ) -> Callable[..., LoweredValue]:
     """Return a function of many values from one of two values."""
 
     def apply(*parts: LoweredValue) -> LoweredValue:
+        known = [part for part in parts if part is not MISSING]
         # All numbers are put on one step first: pair by pair, the first would be rewritten again and again.
-        dated = any(isinstance(part.domain, Periods) for part in parts)
-        every = list(parts) if dated else align_steps(list(parts), "An argument of LEAST or GREATEST")[0]
-        return reduce(function, every)
+        dated = any(isinstance(part.domain, Periods) for part in known)
+        every = known if dated else align_steps(known, "An argument of LEAST or GREATEST")[0]
+        return reduce(function, every) if every else MISSING
 
     return apply
 
@@ -224,7 +225,12 @@ FUNCTIONS: dict[str, Function] = {
     "floor": _unary(arithmetic.floor_number, "FLOOR"),
     "ceil": _unary(arithmetic.ceil_number, "CEIL"),
     "round": Function(_round, 1, 2, "ROUND"),
-    "power": _binary(_power, "POWER"),
+    "power": _binary(curves.take_power, "POWER"),
+    "sqrt": _unary(curves.take_root, "SQRT"),
+    "ln": _unary(curves.take_logarithm, "LN"),
+    "log2": _unary(curves.make_logarithm(2)),
+    "log10": _unary(curves.make_logarithm(10)),
+    "exp": _unary(curves.take_exponential, "EXP"),
     "least": Function(_reduce_pairs(arithmetic.take_smaller), 1, MOST_ARGUMENTS, "LEAST"),
     "greatest": Function(_reduce_pairs(arithmetic.take_larger), 1, MOST_ARGUMENTS, "GREATEST"),
     "coalesce": Function(_coalesce, 1, MOST_ARGUMENTS, "COALESCE"),
@@ -235,10 +241,20 @@ FUNCTIONS: dict[str, Function] = {
     "month": _unary(dates.make_field_function("month", 1, 12), "MONTH"),
     "day": _unary(dates.make_field_function("day", 1, 31), "DAY"),
     "weekday": _unary(dates.make_field_function("weekday", 1, 7), "ISODOW"),
+    "day_of_week": _unary(dates.extract_weekday_from_sunday, "DAYOFWEEK"),
+    "day_of_year": _unary(dates.extract_day_of_year, "DAYOFYEAR"),
+    "week": _unary(dates.extract_week, "WEEK"),
+    "day_name": _unary(words.name_weekday, "DAYNAME"),
+    "month_name": _unary(words.name_month, "MONTHNAME"),
+    "strftime": _binary(words.format_date, "STRFTIME"),
     "hour": _unary(dates.make_clock_function("hour", 24), "HOUR"),
     "minute": _unary(dates.make_clock_function("minute", 60), "MINUTE"),
     "second": _unary(dates.make_clock_function("second", 60), "SECOND"),
     "days_between": _binary(_days_between),
+    **{
+        f"{unit}s_between": _binary(_make_difference(unit))
+        for unit in ("second", "minute", "hour", "week", "month", "quarter", "year")
+    },
     **{
         f"truncate_{unit}": _unary(lambda part, unit=unit: dates.truncate_date(part, unit))
         for unit in ("second", "minute", "hour", "day", "week", "month", "quarter", "year")
@@ -251,6 +267,8 @@ FUNCTIONS: dict[str, Function] = {
     "contains": _binary(texts.make_text_test("%", "%"), "CONTAINS"),
     "substring": Function(texts.take_substring, 2, 3, "SUBSTRING"),
     "left": _binary(texts.take_left, "LEFT"),
+    "join_texts": Function(words.join_texts, 1, MOST_ARGUMENTS),
+    "concat": Function(words.join_present_texts, 1, MOST_ARGUMENTS, "CONCAT"),
 }
 """The closed list, by the names that questions and request hashes use."""
 

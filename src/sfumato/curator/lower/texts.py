@@ -41,7 +41,7 @@ def make_case_function(name: str, *, upper: bool) -> Callable[[LoweredValue], Lo
     def change_case(part: LoweredValue) -> LoweredValue:
         if isinstance(part.domain, FreeTexts):
             return LoweredValue(Folded(require_text(part), upper), part.domain, part.constant, part.present)
-        return _rewrite_list(
+        return rewrite_list(
             part, [fold_ascii(word, upper=upper) for word in _listed_texts(part, f"{name} needs a text.")]
         )
 
@@ -62,7 +62,7 @@ def take_substring(part: LoweredValue, start: LoweredValue, size: LoweredValue |
         if size is None
         else first + require_typed_integer(size, "The length of SUBSTRING and LEFT", range(LONGEST_TEXT + 1))
     )
-    return _rewrite_list(
+    return rewrite_list(
         part,
         [
             word[first:last]
@@ -76,9 +76,11 @@ def take_left(part: LoweredValue, size: LoweredValue) -> LoweredValue:
     return take_substring(part, literal_number(Fraction(1)), size)
 
 
-def _rewrite_list(part: LoweredValue, words: list[str]) -> LoweredValue:
+def rewrite_list(part: LoweredValue, words: list[str]) -> LoweredValue:
+    """Return a value whose places stand for these texts, of which equal ones are one."""
     different = tuple(dict.fromkeys(words))
-    places = tuple(different.index(word) for word in words)
+    at = {word: place for place, word in enumerate(different)}
+    places = tuple(at[word] for word in words)
     if places == tuple(range(len(places))):  # only the texts change, not their places: nothing to compute
         return part.derive_value(part.value, Listed(different))
     return part.derive_value(Lookup(part.value, places), Listed(different))

@@ -9,8 +9,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from sfumato.curator.lower.lowered_value import LoweredValue, add_integer
+from sfumato.curator.plan.caveats import list_caveats
 from sfumato.curator.plan.noisy_sum import NoisySum
-from sfumato.curator.plan.priced import Plan, describe_truncation
+from sfumato.curator.plan.priced import Plan
 from sfumato.curator.plan.resolved import ResolvedQuestion
 from sfumato.curator.plan.spend import PureSpend
 from sfumato.curator.plan.steps import Choices, DiscoveredKeys, QuestionStep, Sums
@@ -51,6 +52,12 @@ class QuestionPlan(Plan[QuestionStep, ResolvedQuestion]):
         """The noisy sums, in the order of the answer."""
         return tuple(each for step in self.steps if not isinstance(step, Choices) for each in step.measured)
 
+    @cached_property
+    def without_nulls(self) -> QuestionPlan:
+        """The plan without groups for missing keys; itself where there are none."""
+        bare = self.resolved.without_nulls
+        return self if bare is self.resolved else price_question(bare, self.spend, self.named[0][1:])
+
     def sums(self, aggregate: Aggregate) -> tuple[int, ...]:
         """Return where the sums of an aggregate stand among the measured ones."""
         return () if isinstance(aggregate, QuantileOf) else self._places[aggregate]
@@ -76,7 +83,17 @@ def price_question(resolved: ResolvedQuestion, spend: Spend, refines: tuple[str,
     named = ("refined", *refines) if refines else ("question",)
     steps = _steps(resolved, spend)
     reads = resolved.source.tables
-    return QuestionPlan(resolved.table, spend, steps, resolved, tuple(_bias(resolved)), (named,), reads=reads)
+    bare = resolved.without_nulls
+    return QuestionPlan(
+        resolved.table,
+        spend,
+        steps,
+        resolved,
+        tuple(list_caveats(resolved, steps)),
+        (named,),
+        reads=reads,
+        known_as=() if bare is resolved else _steps(bare, spend),
+    )
 
 
 def plan_parts(plans: tuple[QuestionPlan, ...], copies: int) -> Plan[QuestionStep, tuple[QuestionPlan, ...]]:
@@ -96,6 +113,7 @@ def plan_parts(plans: tuple[QuestionPlan, ...], copies: int) -> Plan[QuestionSte
         dearest if copies == 1 else Repeated(dearest, copies),
         copies,
         tuple(table for plan in plans for table in plan.reads),
+        tuple(step for plan in plans for step in plan.known_as or plan.steps),
     )
 
 
@@ -151,7 +169,8 @@ def _discovered_keys(
         raise AssertionError(spend)
     rows, where = resolved.rows
     keys = tuple(key.part.value for key in resolved.keys)
-    program = engine.KeyedSums(rows, where, keys, tuple(each.of.term for each in measured))
+    nulls = tuple(place for place, key in enumerate(resolved.keys) if key.nulls)
+    program = engine.KeyedSums(rows, where, keys, tuple(each.of.term for each in measured), nulls)
     return DiscoveredKeys(
         program, _key_mechanism(spend.choice(part), spend.delta, resolved.contribution.keys), measured
     )
@@ -166,22 +185,3 @@ def _key_mechanism(
     # Which noise has the lower threshold depends on how many groups a unit can be in.
     laplace, gaussian = (ThresholdedNoise(epsilon, delta, per_unit, noise) for noise in (False, True))
     return laplace if laplace.threshold <= gaussian.threshold else gaussian
-
-
-def _bias(resolved: ResolvedQuestion) -> list[str]:
-    """Say what the noise's interval does not cover, in the words of the table whose units are protected."""
-    unit, question = resolved.table.unit, resolved.question
-    found = list(describe_truncation(resolved.table))
-    if question.bounds is not None and resolved.source.max_rows > 1:
-        kept = f"{question.bounds.groups} groups and {question.bounds.rows} rows in each"
-        found.append(f"Of each {unit.column} at most {kept} are used")
-    found.append("Numbers outside their declared bounds count as the nearer bound")
-    if any(each.step != 1 for each in resolved.summands):
-        found.append(
-            "Numbers count in steps: about a million between their bounds, unless a step was declared"
-        )
-    if resolved.discovers_keys:
-        found.append("Groups with few units are not shown")
-    if question.chooses_groups:
-        found.append("Groups were chosen by noisy numbers, so luck may have favoured those that are shown")
-    return found

@@ -57,6 +57,8 @@ class Plan(Generic[Taken, Subject]):
     """How often the spend is charged."""
     reads: tuple[Table, ...] = ()
     """The tables that the steps read, where they are more than the table itself."""
+    known_as: tuple[Any, ...] = ()
+    """What is hashed in place of the steps, where a question is still recognised by what it was before."""
 
     def __post_init__(self) -> None:
         for step in self.steps:
@@ -85,7 +87,8 @@ class Plan(Generic[Taken, Subject]):
     @cached_property
     def request(self) -> str:
         """The identity of what is asked: programs and noise on one snapshot, whatever the names."""
-        return hashlib.sha256(canonical_json([*self.named, *self.steps]).encode()).hexdigest()
+        identified = self.known_as or self.steps
+        return hashlib.sha256(canonical_json([*self.named, *identified]).encode()).hexdigest()
 
     @cached_property
     def identities(self) -> tuple[tuple[str, str], ...]:

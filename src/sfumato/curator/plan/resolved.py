@@ -11,7 +11,15 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from sfumato.curator.catalog.domains import MOST_CELLS, Domain, FreeTexts, Numbers, Periods, is_countable
+from sfumato.curator.catalog.domains import (
+    MOST_CELLS,
+    Domain,
+    FreeTexts,
+    Numbers,
+    Periods,
+    Shown,
+    is_countable,
+)
 from sfumato.curator.lower.expressions import lower_expression
 from sfumato.curator.lower.lowered_value import (
     MISSING,
@@ -20,6 +28,7 @@ from sfumato.curator.lower.lowered_value import (
     coarsen_grid,
     require_number,
 )
+from sfumato.curator.lower.presence import is_present
 from sfumato.curator.lower.relations import lower_relation
 from sfumato.curator.plan.sensitivity import ContributionBounds, SumSensitivity
 from sfumato.curator.plan.spend import Needs
@@ -50,6 +59,10 @@ class Grouping:
     """A key of GROUP BY, and what its integers or texts stand for."""
 
     part: LoweredValue
+    nulls: bool = False
+    """Whether rows where it is missing have a group of their own, after the others."""
+    leaves_out: bool = False
+    """Whether such rows may exist and are in no group: in answers from before there were groups for them."""
 
     @property
     def domain(self) -> Domain:
@@ -61,11 +74,22 @@ class Grouping:
         """Whether every group is known beforehand."""
         return is_countable(self.domain)
 
+    @property
+    def size(self) -> int:
+        """The number of groups that are known beforehand: one for each value, and one for missing ones."""
+        return 0 if isinstance(self.domain, FreeTexts) else self.domain.size + self.nulls
+
     def engine_key(self) -> engine.CellKey:
         """Return the key as engines group by it: places from 0 on."""
         if isinstance(self.domain, FreeTexts):
             raise AssertionError(self)
-        return engine.CellKey(add_integer(self.part.value, -self.domain.low), self.domain.size)
+        return engine.CellKey(add_integer(self.part.value, -self.domain.low), self.size, self.nulls)
+
+    def show_values(self) -> list[Shown | None]:
+        """Return what each place stands for, as people see it."""
+        if isinstance(self.domain, FreeTexts):
+            raise AssertionError(self)
+        return [*self.domain.show_values(), *([None] if self.nulls else [])]
 
 
 class ResolvedQuestion:
@@ -82,6 +106,7 @@ class ResolvedQuestion:
             )
         self.keys = tuple(Grouping(lower_expression(key, self.source.scope)) for key in question.keys)
         self._check_keys()
+        self.keys = self._with_nulls()
 
     @property
     def table(self) -> Table:
@@ -96,7 +121,21 @@ class ResolvedQuestion:
     @property
     def cells(self) -> int:
         """The number of groups, where all keys are listed."""
-        return math.prod(key.domain.size for key in self.keys if not isinstance(key.domain, FreeTexts))
+        return math.prod(key.size for key in self.keys)
+
+    @cached_property
+    def without_nulls(self) -> ResolvedQuestion:
+        """This question where rows without a key are in no group; itself where no key can be missing.
+
+        Questions are recognised by this form: it is what was hashed before there were groups for missing
+        keys, so that what was paid for then is still found.
+        """
+        if not any(key.nulls for key in self.keys):
+            return self
+        bare = ResolvedQuestion.__new__(ResolvedQuestion)
+        bare.question, bare.source = self.question, self.source
+        bare.keys = tuple(Grouping(key.part, leaves_out=key.nulls) for key in self.keys)
+        return bare
 
     @cached_property
     def rows(self) -> tuple[Rows, Predicate]:
@@ -159,7 +198,8 @@ class ResolvedQuestion:
     @cached_property
     def needs(self) -> Needs:
         """What the spend is split over: sums, choices and keys."""
-        sensitivities = tuple(map(self.sensitivity, self.summands))
+        # A group for missing keys changes no part of the spend, and not which kind of noise is chosen.
+        sensitivities = tuple(map(self.without_nulls.sensitivity, self.summands))
         return Needs(sensitivities, len(self.quantiles), self.discovers_keys, self._weights())
 
     def require_answerable(self) -> None:
@@ -182,6 +222,17 @@ class ResolvedQuestion:
         if whole and self.table.neighbours is Neighbours.REPLACE_ONE:
             return SumSensitivity(0, 0)
         return self.contribution.sensitivity(summand)
+
+    def _with_nulls(self) -> tuple[Grouping, ...]:
+        """Return the keys, each with a group for rows where it is missing, if by declaration it can be."""
+        full = tuple(
+            Grouping(key.part, not (key.part.present or is_present(key.part.value, self.source)))
+            for key in self.keys
+        )
+        # With many keys these groups would be most of the answer: past the limit it stays without them.
+        if self.discovers_keys or math.prod(key.size for key in full) <= MOST_CELLS:
+            return full
+        return tuple(Grouping(key.part, leaves_out=key.nulls) for key in full)
 
     def _check_keys(self) -> None:
         """Refuse groups whose names would say something about rows, and too many groups."""

@@ -103,11 +103,17 @@ class DiscoveredKeys:
         """Return the keys to show, in their own order, then a list a sum."""
         # What the engine found is not public: keys are shown only as the mechanism decides, and sums of the
         # others are dropped before any noise is drawn for them.
-        places = {key: place for place, key in enumerate(found.keys)}
-        shown = list(self.keys.release(dict(zip(found.keys, found.units.tolist(), strict=True))))
+        keys = list(map(sortable_key, found.keys)) if self.program.nulls else found.keys
+        places = {key: place for place, key in enumerate(keys)}
+        shown = self.keys.release(dict(zip(keys, found.units.tolist(), strict=True)))
         at = [places[key] for key in shown]
         sums = [each.release(sums[at]).tolist() for each, sums in zip(self.measured, found.sums, strict=True)]
-        return [[list(key) for key in shown], *sums]
+        return [[list(found.keys[place]) for place in at], *sums]
+
+
+def sortable_key(key: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return a key that can be compared with others of its columns, missing parts after all others."""
+    return tuple((part is None, "" if part is None else part) for part in key)
 
 
 QuestionStep = Sums | Choices | DiscoveredKeys

@@ -16,11 +16,12 @@ from sfumato.curator.catalog.domains import FreeTexts
 from sfumato.curator.lower.joins import count_partners
 from sfumato.engines.ingest import LONGEST_TEXT
 from sfumato.engines.like import list_runs, parse_like
-from sfumato.engines.program import CellHistogram, CellHistograms, CellSums, KeyedSums, UnitFigures
-from sfumato.engines.rows import Bounded, Computed, Joined, PerUnit, Scan, UnitSizes, list_scans
+from sfumato.engines.program import CellHistogram, CellHistograms, CellKey, CellSums, KeyedSums, UnitFigures
+from sfumato.engines.rows import Bounded, Computed, Joined, Ordered, PerUnit, Scan, UnitSizes, list_scans
 from sfumato.engines.used_columns import BLOCK, TESTED, find_used
 from sfumato.engines.values import (
     Among,
+    Binary,
     Column,
     Constant,
     Folded,
@@ -66,6 +67,8 @@ _COMPARED = 28
 """Bytes of a pattern that are compared with a text in the time of an operation, one after the other."""
 _TRIED = 4
 """Operations for trying one run of letters at one place, where an engine has no search of its own."""
+_DIGITS = 10
+"""Operations for writing an integer of 64 bits in binary and counting its digits."""
 _LISTED = 64
 """The most constants that are compared one by one; longer lists are hashed."""
 _LEAVES = frozenset({Column, Constant, UnitBlock})
@@ -205,6 +208,13 @@ class _Tally:
                 found = self.add_rows(inner)
                 self.add(found, self.width(rows), self.count_parts(rows.values))
                 return found
+            case Ordered(inner):
+                found = self.add_rows(inner)
+                # Each position may be sorted for by itself.
+                sorting = len(rows.positions) * found.bit_length()
+                parts = self.count_parts((rows.where, *rows.order, *rows.positions))
+                self.add(found, self.width(rows), parts + sorting)
+                return found
 
     def _add_scan(self, rows: int, at: int) -> int:
         # Rows are read one by one and not carried, so texts that are only tested cost time and no memory.
@@ -245,6 +255,8 @@ class _Tally:
                 return self._columns_width(inner)
             case Computed(inner):
                 return self._columns_width(inner) + _WIDTH * len(rows.values)
+            case Ordered(inner):
+                return self._columns_width(inner) + _WIDTH * len(rows.positions)
 
     # ---- parts of expressions ----
 
@@ -268,11 +280,17 @@ class _Tally:
             case Matches() | Spelled() | Length() | Folded():
                 return self._count_test(node)
             case Least() | Greatest():
-                return 1 + 2 * self.count_parts(tuple(flatten_extremes(node)))
+                written = 1 if node.skips else 2
+                return 1 + written * self.count_parts(tuple(flatten_extremes(node)))
             case Lookup(part):
                 return 1 + self.count_parts(part)
+            case Binary(part):
+                return _DIGITS + self.count_parts(part)
             case Among(part, values):
                 return 1 + min(len(values), _LISTED) + self.count_parts(part)
+            case CellKey(value, nulls=True):
+                # Tested for being missing, then given its place.
+                return 3 + self.count_parts(value)
         if not is_dataclass(node):
             return 0
         return 1 + sum([self.count_parts(getattr(node, name)) for name in _field_names(node.__class__)])

@@ -6,15 +6,16 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from sfumato.engines.duckdb.connection import restore_interrupts
-from sfumato.engines.duckdb.prepare import build_snapshot, remove_snapshot
+from sfumato.engines.duckdb.prepare import build_snapshot, remove_snapshot, survey_source
 from sfumato.engines.duckdb.run import SNAPSHOTS, answer_program
+from sfumato.engines.duckdb.sources import list_columns
 from sfumato.engines.rows import list_scans
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from sfumato.engines.program import Answer, EngineProgram
-    from sfumato.engines.snapshot import GraphPreparation, Preparation
+    from sfumato.engines.snapshot import GraphPreparation, Preparation, SourceSurvey
 
 __all__ = ["DuckDBEngine"]
 
@@ -29,13 +30,24 @@ class DuckDBEngine:
         self.folder = folder
         self.threads = threads
 
-    def prepare(self, source: Any, preparation: Preparation | GraphPreparation, snapshot: str) -> None:
+    def prepare(
+        self, source: Any, preparation: Preparation | GraphPreparation, snapshot: str, *, survey: bool = False
+    ) -> SourceSurvey | None:
         """Make the snapshot durable under this name, or leave nothing behind.
 
         The source is a Parquet or CSV path, an Arrow table, or a pandas or polars frame.
         """
         with restore_interrupts():
-            build_snapshot(source, preparation, self._path(snapshot), self.threads)
+            return build_snapshot(source, preparation, self._path(snapshot), self.threads, survey)
+
+    def survey(self, source: Any, preparation: Preparation) -> SourceSurvey:
+        """Return exact counts of what would be read, for the steward alone. Nothing is kept."""
+        with restore_interrupts():
+            return survey_source(source, preparation, self.folder, self.threads)
+
+    def list_columns(self, source: Any) -> dict[str, str]:
+        """Return what kind of values each column of a source has, by the source's own types and no row."""
+        return list_columns(source)
 
     def check(self, program: EngineProgram[Any]) -> None:
         """Raise EngineError unless the snapshots of a program can be opened now. No row is read."""

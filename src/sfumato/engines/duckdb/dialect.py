@@ -19,6 +19,7 @@ class DuckDBDialect:
     """DuckDB's own words, in sessions that connection.py opens."""
 
     wide = "HUGEINT"
+    double = "DOUBLE"
     everything = "GROUP BY ()"
     fence = ""
 
@@ -60,6 +61,9 @@ class DuckDBDialect:
 
     def write_fold(self, text: str, upper: bool) -> str:
         return translate_case(text, upper)
+
+    def write_digits(self, number: str) -> str:
+        return f"length(bin({number}))"
 
     def write_calendar(self, days: str, field: str) -> str:
         return f"{_FIELDS[field]}(DATE '1970-01-01' + CAST({days} AS INTEGER))"

@@ -26,13 +26,23 @@ from sfumato.engines.duckdb.graphs import write_degrees
 from sfumato.engines.duckdb.sources import Kind, scan_source, unreadable_source
 from sfumato.engines.duckdb.stored import (
     choose_type,
+    in_days,
     interpret_column,
     parse_column,
     store_column,
     write_as_text,
 )
-from sfumato.engines.ingest import EXACT_BELOW, are_texts, derive_key, list_codes, rounded_identifiers
-from sfumato.engines.snapshot import GraphPreparation, StoredCodes, StoredText, find_reach
+from sfumato.engines.ingest import (
+    EXACT_BELOW,
+    are_texts,
+    derive_key,
+    list_codes,
+    read_survey,
+    rounded_identifiers,
+    write_survey,
+    write_unit_survey,
+)
+from sfumato.engines.snapshot import GraphPreparation, StoredCodes, StoredText, StoredTime, find_reach
 from sfumato.files.durable import rename_path, sync_path
 
 if TYPE_CHECKING:
@@ -41,28 +51,52 @@ if TYPE_CHECKING:
 
     from duckdb import DuckDBPyConnection
 
-    from sfumato.engines.snapshot import Preparation, StoredColumn
+    from sfumato.engines.duckdb.sources import SourceScan
+    from sfumato.engines.snapshot import Preparation, SourceSurvey, StoredColumn
 
 
 def build_snapshot(
-    source: Any, preparation: Preparation | GraphPreparation, path: Path, threads: int | None
-) -> None:
-    """Write the snapshot of a source to `path`: whole and durable, or not at all."""
+    source: Any,
+    preparation: Preparation | GraphPreparation,
+    path: Path,
+    threads: int | None,
+    survey: bool = False,
+) -> SourceSurvey | None:
+    """Write the snapshot of a source to `path`: whole and durable, or not at all.
+
+    Return a survey if asked.
+    """
+    found = None
+    with _writer(path.parent, threads) as (connection, built):
+        if isinstance(preparation, GraphPreparation):
+            write_degrees(connection, source, preparation)
+        else:
+            found = _read(connection, source, preparation, survey)
+            if preparation.unit is not None:
+                _keep(connection, preparation)
+            _describe(connection, preparation)
+        connection.execute("CHECKPOINT snapshot")
+        connection.close()
+        _settle(built, path)
+    return found
+
+
+def survey_source(source: Any, preparation: Preparation, folder: Path, threads: int | None) -> SourceSurvey:
+    """Return exact counts of what a declaration does to a source. Nothing is kept in the folder."""
+    with _writer(folder, threads) as (connection, _), _opened(connection, source, preparation) as rows:
+        return _survey(connection, preparation, rows)
+
+
+@contextmanager
+def _writer(folder: Path, threads: int | None) -> Iterator[tuple[DuckDBPyConnection, Path]]:
+    """Open a new database in a scratch folder, and name it; the folder is gone afterwards."""
     # mkdir's mode passes through the umask, and the folder may be there already.
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path.parent.chmod(0o700)
-    with name_shortage(), _scratch(path.parent) as scratch:
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.chmod(0o700)
+    with name_shortage(), _scratch(folder) as scratch:
         built = scratch / "snapshot.duckdb"
         with closing(open_writer(built, scratch / "spill", threads)) as connection:
-            if isinstance(preparation, GraphPreparation):
-                write_degrees(connection, source, preparation)
-            else:
-                _read(connection, source, preparation)
-                if preparation.unit is not None:
-                    _keep(connection, preparation)
-                _describe(connection, preparation)
-            connection.execute("CHECKPOINT snapshot")
-        _settle(built, path)
+            yield connection, built
 
 
 def remove_snapshot(path: Path) -> None:
@@ -81,11 +115,9 @@ def name_damage(path: Path) -> Path:
 # ---- reading: every value made total, by rules that look at one row ----------------------------------------
 
 
-def _read(connection: DuckDBPyConnection, source: Any, preparation: Preparation) -> None:
-    """Make the temporary table `gridded`: the unit as text, and columns c0, c1, … as stored.
-
-    Without a unit column all rows are kept, and this is the stored table already.
-    """
+@contextmanager
+def _opened(connection: DuckDBPyConnection, source: Any, preparation: Preparation) -> Iterator[SourceScan]:
+    """Open the columns that are declared, and the lists of values. What DuckDB says of rows is not shown."""
     import duckdb
 
     for i, column in _listed_columns(preparation):
@@ -93,11 +125,8 @@ def _read(connection: DuckDBPyConnection, source: Any, preparation: Preparation)
     unit = [] if preparation.unit is None else [preparation.unit]
     wanted = [*unit, *(column.name for column in preparation.columns)]
     with scan_source(connection, source, wanted) as rows:
-        gridded = _gridded(preparation, rows.relation, rows.kinds)
         try:
-            connection.execute(
-                f"CREATE TEMP TABLE gridded AS {gridded}" if unit else _every_row(preparation, gridded)
-            )
+            yield rows
         except duckdb.OperationalError:
             raise  # the machine's disk or memory, not the source
         except duckdb.Error:
@@ -105,8 +134,40 @@ def _read(connection: DuckDBPyConnection, source: Any, preparation: Preparation)
             raise unreadable_source(
                 "it is damaged, has rows that do not fit its header, or is large with line breaks in texts"
             ) from None
-    if unit and rows.kinds[0] is Kind.FLOAT:
-        _refuse_rounded_identifiers(connection, unit[0])
+
+
+def _read(
+    connection: DuckDBPyConnection, source: Any, preparation: Preparation, survey: bool = False
+) -> SourceSurvey | None:
+    """Make the temporary table `gridded`: the unit as text, and columns c0, c1, … as stored.
+
+    Without a unit column all rows are kept, and this is the stored table already.
+    """
+    with _opened(connection, source, preparation) as rows:
+        gridded = _gridded(preparation, rows.relation, rows.kinds)
+        if preparation.unit is None:
+            connection.execute(_every_row(preparation, gridded))
+        else:
+            connection.execute(f"CREATE TEMP TABLE gridded AS {gridded}")
+            if rows.kinds[0] is Kind.FLOAT:
+                _refuse_rounded_identifiers(connection, preparation.unit)
+        return _survey(connection, preparation, rows) if survey else None
+
+
+def _survey(connection: DuckDBPyConnection, preparation: Preparation, rows: SourceScan) -> SourceSurvey:
+    """Count what the declaration does to the rows, by the layers that they are stored by."""
+    kinds = rows.kinds[0 if preparation.unit is None else 1 :]
+    fields = list(enumerate(zip(preparation.columns, kinds, strict=False)))
+    floats = {i for i, (_, kind) in fields if kind is Kind.FLOAT}
+    days = {i for i, (column, kind) in fields if isinstance(column, StoredTime) and in_days(column, kind)}
+    counts = write_survey(preparation, "DOUBLE", floats, days)
+    layers = _layers(preparation, rows.relation, rows.kinds, marked=True)
+    (found,) = connection.execute(f"SELECT {counts} {layers}").fetchall()
+    if preparation.unit is None:
+        return read_survey(preparation, found, None)
+    named = f"SELECT {write_as_text('s0', rows.kinds[0])} AS unit FROM {rows.relation}"  # noqa: S608
+    units = write_unit_survey(preparation, f"SELECT unit FROM ({named}) WHERE unit <> ''")  # noqa: S608
+    return read_survey(preparation, found, connection.execute(units).fetchall()[0])
 
 
 def _refuse_rounded_identifiers(connection: DuckDBPyConnection, name: str) -> None:
@@ -118,6 +179,17 @@ def _refuse_rounded_identifiers(connection: DuckDBPyConnection, name: str) -> No
 
 def _gridded(preparation: Preparation, relation: str, kinds: tuple[Kind, ...]) -> str:
     """Write the SELECT of stored columns in layers, so that what is used several times is computed once."""
+    of = kinds[0 if preparation.unit is None else 1 :]
+    fields = [
+        (i, column, kind) for i, (column, kind) in enumerate(zip(preparation.columns, of, strict=False))
+    ]
+    store = [f"{store_column(column, _place(i, column), kind)} AS c{i}" for i, column, kind in fields]
+    layers = _layers(preparation, relation, kinds)
+    return f"SELECT {', '.join(['unit', *store])} {layers} WHERE unit <> ''"
+
+
+def _layers(preparation: Preparation, relation: str, kinds: tuple[Kind, ...], marked: bool = False) -> str:
+    """Write where interpreted columns c0, … come from; if marked, n0, … say where the source has no value."""
     columns = preparation.columns
     first = 0 if preparation.unit is None else 1
     unit = "'every row'" if preparation.unit is None else write_as_text("s0", kinds[0])
@@ -125,14 +197,15 @@ def _gridded(preparation: Preparation, relation: str, kinds: tuple[Kind, ...]) -
     fields = [(i, column, kind) for i, (column, kind) in enumerate(zip(columns, of, strict=True))]
     parse = [f"{parse_column(column, f's{first + i}', kind)} AS c{i}" for i, column, kind in fields]
     understand = [f"{interpret_column(column, f'c{i}', kind)} AS c{i}" for i, column, kind in fields]
-    store = [f"{store_column(column, _place(i, column), kind)} AS c{i}" for i, column, kind in fields]
+    if marked:
+        parse += [f"s{first + i} IS NULL AS n{i}" for i, _, _ in fields]
+        understand += [f"n{i}" for i, _, _ in fields]
     lists = [f"LEFT JOIN list{i} ON read.c{i} = list{i}.value" for i, _ in _listed_columns(preparation)]
     return f"""
-        SELECT {", ".join(["unit", *store])}
         FROM (
             SELECT {", ".join(["unit", *understand])}
-            FROM (SELECT {", ".join([f"{unit} AS unit", *parse])} FROM {relation})) AS read {" ".join(lists)}
-        WHERE unit <> ''"""  # noqa: S608
+            FROM (SELECT {", ".join([f"{unit} AS unit", *parse])} FROM {relation})) AS read
+        {" ".join(lists)}"""  # noqa: S608
 
 
 def _place(i: int, column: StoredColumn) -> str:

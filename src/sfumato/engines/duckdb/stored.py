@@ -31,7 +31,7 @@ def parse_column(column: StoredColumn, value: str, kind: Kind) -> str:
         case StoredGrid():
             return _as_number(column.name, value, kind)
         case StoredTime():
-            if _in_days(column, kind):
+            if in_days(column, kind):
                 return _days(value)
             return _parts(value) if kind is Kind.TEXT else _as_seconds(column.name, value, kind)
         case StoredCodes():
@@ -51,7 +51,7 @@ def store_column(column: StoredColumn, value: str, kind: Kind) -> str:
         case StoredGrid():
             return _or_missing(_on_grid(column, value), column)
         case StoredTime():
-            place = _known(value, 86_400) if _in_days(column, kind) else _of_seconds(column, value)
+            place = _known(value, 86_400) if in_days(column, kind) else _of_seconds(column, value)
             return _or_missing(_in_time(column, place), column)
         case StoredCodes():
             return _or_missing(value, column)
@@ -136,7 +136,7 @@ def _in_time(moments: StoredTime, place: str) -> str:
     return f"CAST({_clipped(place, str(moments.low), str(moments.high), place)} AS {choose_type(moments)})"
 
 
-def _in_days(moments: StoredTime, kind: Kind) -> bool:
+def in_days(moments: StoredTime, kind: Kind) -> bool:
     """Return whether days are wanted and given, so that nothing is divided."""
     return kind is Kind.DATE and not moments.seconds
 

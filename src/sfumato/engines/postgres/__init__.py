@@ -6,8 +6,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sfumato.engines.postgres.connection import open_reader, open_writer
-from sfumato.engines.postgres.prepare import build_snapshot, remove_snapshot
+from sfumato.engines.postgres.prepare import build_snapshot, remove_snapshot, survey_source
 from sfumato.engines.postgres.run import answer_program, require_snapshots
+from sfumato.engines.postgres.sources import list_columns, parse_address
 from sfumato.engines.rows import list_scans
 from sfumato.engines.snapshot import GraphPreparation
 from sfumato.engines.watch import watch_run
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sfumato.engines.program import Answer, EngineProgram
-    from sfumato.engines.snapshot import Preparation
+    from sfumato.engines.snapshot import Preparation, SourceSurvey
 
 __all__ = ["PostgresEngine"]
 
@@ -34,7 +35,9 @@ class PostgresEngine:
         self.schema = schema
         self.folder = folder
 
-    def prepare(self, source: Any, preparation: Preparation | GraphPreparation, snapshot: str) -> None:
+    def prepare(
+        self, source: Any, preparation: Preparation | GraphPreparation, snapshot: str, *, survey: bool = False
+    ) -> SourceSurvey | None:
         """Make the snapshot durable under this name, or leave nothing behind.
 
         The source is postgresql://user@host/database#schema.table, with the engine's own database.
@@ -43,7 +46,17 @@ class PostgresEngine:
             raise UsageError(
                 "SF-C213", "A graph is not prepared in PostgreSQL.", try_="a parquet file with its edges"
             )
-        build_snapshot(source, preparation, self.schema, snapshot)
+        return build_snapshot(source, preparation, self.schema, snapshot, survey)
+
+    def survey(self, source: Any, preparation: Preparation) -> SourceSurvey:
+        """Return exact counts of what would be read, for the steward alone. Nothing is kept."""
+        return survey_source(source, preparation)
+
+    def list_columns(self, source: Any) -> dict[str, str]:
+        """Return what kind of values each column of a source has, by the source's own types and no row."""
+        address = parse_address(source)
+        with open_writer(address.dsn) as connection:
+            return list_columns(connection, address)
 
     def check(self, program: EngineProgram[Any]) -> None:
         """Raise EngineError unless the snapshots of a program can be opened now. No row is read."""

@@ -21,6 +21,7 @@ class PostgresDialect:
     """PostgreSQL's own words, in sessions that connection.py opens."""
 
     wide = "NUMERIC"
+    double = "DOUBLE PRECISION"
     everything = "GROUP BY ()"
     fence = " OFFSET 0"
 
@@ -76,6 +77,9 @@ class PostgresDialect:
     def write_fold(self, text: str, upper: bool) -> str:
         """Use the collation C, which has no other letters; translate would take a hundred times as long."""
         return f'{"upper" if upper else "lower"}({text} COLLATE "C")'
+
+    def write_digits(self, number: str) -> str:
+        return f"length(ltrim(CAST(CAST({number} AS BIT(64)) AS TEXT), '0'))"
 
     def write_calendar(self, days: str, field: str) -> str:
         day = f"(DATE '1970-01-01' + CAST({days} AS INTEGER))"

@@ -8,10 +8,20 @@ All is made in one transaction.
 from __future__ import annotations
 
 import secrets
+from contextlib import contextmanager
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from sfumato.engines.ingest import EXACT_BELOW, are_texts, derive_key, list_codes, rounded_identifiers
+from sfumato.engines.ingest import (
+    EXACT_BELOW,
+    are_texts,
+    derive_key,
+    list_codes,
+    read_survey,
+    rounded_identifiers,
+    write_survey,
+    write_unit_survey,
+)
 from sfumato.engines.postgres.connection import open_writer
 from sfumato.engines.postgres.rights import missing_rights, require_rights
 from sfumato.engines.postgres.sources import Kind, parse_address, quote_name, scan_source
@@ -20,41 +30,77 @@ from sfumato.engines.snapshot import StoredCodes, StoredText
 from sfumato.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from psycopg import Connection
 
-    from sfumato.engines.snapshot import Preparation, StoredColumn
+    from sfumato.engines.postgres.sources import Address, SourceScan
+    from sfumato.engines.snapshot import Preparation, SourceSurvey, StoredColumn
 
 
-def build_snapshot(source: str, preparation: Preparation, schema: str, snapshot: str) -> None:
-    """Write the snapshot of a table: whole and durable, or not at all."""
-    import psycopg
-
+def build_snapshot(
+    source: str, preparation: Preparation, schema: str, snapshot: str, survey: bool = False
+) -> SourceSurvey | None:
+    """Write the snapshot of a table: whole and durable, or not at all. Return a survey if asked."""
+    found = None
     address = parse_address(source)
     with open_writer(address.dsn) as connection:
         require_rights(connection, address, schema)
         if not _there(connection, schema):
             _execute(connection, f"CREATE SCHEMA {quote_name(schema)}")
         _drop(connection, schema, snapshot)
-        unit = [] if preparation.unit is None else [preparation.unit]
-        rows = scan_source(connection, address, [*unit, *(column.name for column in preparation.columns)])
-        try:
-            _fill_lists(connection, preparation)
+        with _opened(connection, address, preparation) as rows:
             _fill_keys(connection, preparation)
             _execute(connection, _gridded(preparation, rows.relation, rows.kinds))
             _refuse_rounded_identifiers(connection, preparation, rows.kinds)
+            found = _survey(connection, preparation, rows) if survey else None
             _keep(connection, preparation, schema, snapshot)
-        except psycopg.errors.InsufficientPrivilege:
-            raise missing_rights(
-                [f"GRANT SELECT ON {address.quoted} TO {quote_name(connection.info.user)};"]
-            ) from None
-        except psycopg.DataError:
-            # PostgreSQL's own words may quote a value.
-            raise UsageError(
-                "SF-C204",
-                "The source cannot be read.",
-                why="it is a view or a foreign table that fails on some row",
-            ) from None
         _describe(connection, preparation, schema, snapshot)
+    return found
+
+
+def survey_source(source: str, preparation: Preparation) -> SourceSurvey:
+    """Return exact counts of what a declaration does to a table. Nothing is kept in the database."""
+    address = parse_address(source)
+    with open_writer(address.dsn) as connection, _opened(connection, address, preparation) as rows:
+        return _survey(connection, preparation, rows)
+
+
+@contextmanager
+def _opened(connection: Connection[Any], address: Address, preparation: Preparation) -> Iterator[SourceScan]:
+    """Open the columns that are declared, and the lists of values. What PostgreSQL says is not shown."""
+    import psycopg
+
+    unit = [] if preparation.unit is None else [preparation.unit]
+    rows = scan_source(connection, address, [*unit, *(column.name for column in preparation.columns)])
+    try:
+        _fill_lists(connection, preparation)
+        yield rows
+    except psycopg.errors.InsufficientPrivilege:
+        raise missing_rights(
+            [f"GRANT SELECT ON {address.quoted} TO {quote_name(connection.info.user)};"]
+        ) from None
+    except psycopg.DataError:
+        # PostgreSQL's own words may quote a value.
+        raise UsageError(
+            "SF-C204",
+            "The source cannot be read.",
+            why="it is a view or a foreign table that fails on some row",
+        ) from None
+
+
+def _survey(connection: Connection[Any], preparation: Preparation, rows: SourceScan) -> SourceSurvey:
+    """Count what the declaration does to the rows, by the layers that they are stored by."""
+    kinds = rows.kinds[0 if preparation.unit is None else 1 :]
+    floats = {i for i, kind in enumerate(kinds) if kind is Kind.FLOAT}
+    counts = write_survey(preparation, "DOUBLE PRECISION", floats)
+    layers = _layers(preparation, rows.relation, rows.kinds, marked=True)
+    found = connection.execute(f"SELECT {counts} {layers}".encode()).fetchall()[0]
+    if preparation.unit is None:
+        return read_survey(preparation, found, None)
+    named = f"SELECT {write_as_text('s0', rows.kinds[0])} AS unit FROM {rows.relation}"  # noqa: S608
+    units = write_unit_survey(preparation, f"SELECT unit FROM ({named}) AS every WHERE unit <> ''")  # noqa: S608
+    return read_survey(preparation, found, connection.execute(units.encode()).fetchall()[0])
 
 
 def remove_snapshot(connection: Connection[Any], schema: str, snapshot: str) -> None:
@@ -92,25 +138,36 @@ def _drop(connection: Connection[Any], schema: str, snapshot: str) -> None:
 
 def _gridded(preparation: Preparation, relation: str, kinds: tuple[Kind, ...]) -> str:
     """Write stored columns in layers that OFFSET 0 keeps apart: what is used often is computed once."""
+    stored = [
+        f"{LAYERS.store_column(column, _place(i, column))} AS c{i}"
+        for i, column in enumerate(preparation.columns)
+    ]
+    return f"""
+        CREATE TEMP TABLE gridded ON COMMIT DROP AS SELECT {", ".join(["unit", *stored])}
+        {_layers(preparation, relation, kinds)} WHERE unit <> ''"""
+
+
+def _layers(preparation: Preparation, relation: str, kinds: tuple[Kind, ...], marked: bool = False) -> str:
+    """Write where interpreted columns c0, … come from; if marked, n0, … say where the source has no value."""
     columns = preparation.columns
     first = 0 if preparation.unit is None else 1
     unit = "CAST('every row' AS TEXT)" if preparation.unit is None else write_as_text("s0", kinds[0])
     fields = [(i, column, kind) for i, (column, kind) in enumerate(zip(columns, kinds[first:], strict=True))]
     parsed = [f"{LAYERS.parse_column(column, f's{first + i}', kind)} AS c{i}" for i, column, kind in fields]
     interpreted = [f"{LAYERS.interpret_column(column, f'c{i}', kind)} AS c{i}" for i, column, kind in fields]
-    stored = [f"{LAYERS.store_column(column, _place(i, column))} AS c{i}" for i, column, _ in fields]
-    lists = [f"LEFT JOIN pg_temp.list{i} ON understood.c{i} = list{i}.value" for i in _listed(preparation)]
+    if marked:
+        parsed += [f"s{first + i} IS NULL AS n{i}" for i, _, _ in fields]
+        interpreted += [f"n{i}" for i, _, _ in fields]
+    lists = [f"LEFT JOIN pg_temp.list{i} ON read.c{i} = list{i}.value" for i in _listed(preparation)]
     return f"""
-        CREATE TEMP TABLE gridded ON COMMIT DROP AS SELECT {", ".join(["unit", *stored])}
         FROM (
             SELECT {", ".join(["unit", *interpreted])}
             FROM (SELECT {", ".join([f"{unit} AS unit", *parsed])} FROM {relation} OFFSET 0) AS one OFFSET 0
-        ) AS understood {" ".join(lists)}
-        WHERE unit <> ''"""  # noqa: S608
+        ) AS read {" ".join(lists)}"""  # noqa: S608
 
 
 def _place(i: int, column: StoredColumn) -> str:
-    return f"list{i}.code" if isinstance(column, StoredCodes) else f"understood.c{i}"
+    return f"list{i}.code" if isinstance(column, StoredCodes) else f"read.c{i}"
 
 
 def _listed(preparation: Preparation) -> dict[int, StoredCodes]:

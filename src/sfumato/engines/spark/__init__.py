@@ -9,9 +9,9 @@ from sfumato.engines.rows import list_scans
 from sfumato.engines.snapshot import GraphPreparation
 from sfumato.engines.spark.connection import find_steward_session, limit_run, open_own_session
 from sfumato.engines.spark.places import Folder, Tables
-from sfumato.engines.spark.prepare import build_snapshot
+from sfumato.engines.spark.prepare import build_snapshot, survey_source
 from sfumato.engines.spark.run import answer_program
-from sfumato.engines.spark.sources import is_frame, open_source
+from sfumato.engines.spark.sources import is_frame, list_columns, open_source
 from sfumato.errors import UsageError
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from sfumato.engines.program import Answer, EngineProgram
-    from sfumato.engines.snapshot import Preparation
+    from sfumato.engines.snapshot import Preparation, SourceSurvey
     from sfumato.engines.spark.places import SnapshotPlace
 
 __all__ = ["Folder", "SparkEngine", "Tables"]
@@ -38,7 +38,9 @@ class SparkEngine:
         self.place = place
         self.folder = folder
 
-    def prepare(self, source: Any, preparation: Preparation | GraphPreparation, snapshot: str) -> None:
+    def prepare(
+        self, source: Any, preparation: Preparation | GraphPreparation, snapshot: str, *, survey: bool = False
+    ) -> SourceSurvey | None:
         """Make the snapshot durable under this name, or leave nothing behind.
 
         The source is a Spark DataFrame, or spark:catalog.schema.table.
@@ -48,7 +50,17 @@ class SparkEngine:
                 "SF-C213", "A graph is not prepared in Spark.", try_="a parquet file with its edges"
             )
         base = find_session(source)
-        build_snapshot(open_source(source, base), preparation, open_own_session(base), self.place, snapshot)
+        frame, session = open_source(source, base), open_own_session(base)
+        return build_snapshot(frame, preparation, session, self.place, snapshot, survey)
+
+    def survey(self, source: Any, preparation: Preparation) -> SourceSurvey:
+        """Return exact counts of what would be read, for the steward alone. What is read is erased again."""
+        base = find_session(source)
+        return survey_source(open_source(source, base), preparation, open_own_session(base), self.place)
+
+    def list_columns(self, source: Any) -> dict[str, str]:
+        """Return what kind of values each column of a source has, by the source's own types and no row."""
+        return list_columns(open_source(source, find_session(source)))
 
     def check(self, program: EngineProgram[Any]) -> None:
         """Raise EngineError unless the snapshots of a program can be opened now. No row is read."""

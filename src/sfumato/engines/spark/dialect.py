@@ -27,6 +27,7 @@ class SparkDialect:
     """Spark's own words, in sessions that connection.py opens."""
 
     wide = "DECIMAL(38, 0)"
+    double = "DOUBLE"
     everything = "HAVING true"
     fence = ""
 
@@ -85,6 +86,9 @@ class SparkDialect:
 
     def write_fold(self, text: str, upper: bool) -> str:
         return translate_case(text, upper)
+
+    def write_digits(self, number: str) -> str:
+        return f"length(bin({number}))"
 
     def write_calendar(self, days: str, field: str) -> str:
         return _DAYS[field].format(f"date_from_unix_date(CAST({days} AS INT))")

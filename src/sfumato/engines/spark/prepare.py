@@ -10,7 +10,16 @@ from __future__ import annotations
 import secrets
 from typing import TYPE_CHECKING, Any
 
-from sfumato.engines.ingest import EXACT_BELOW, are_texts, derive_key, list_codes, rounded_identifiers
+from sfumato.engines.ingest import (
+    EXACT_BELOW,
+    are_texts,
+    derive_key,
+    list_codes,
+    read_survey,
+    rounded_identifiers,
+    write_survey,
+    write_unit_survey,
+)
 from sfumato.engines.snapshot import StoredCodes, StoredText, find_reach
 from sfumato.engines.spark.places import hash_name
 from sfumato.engines.spark.sources import Kind, scan_source
@@ -21,14 +30,22 @@ from sfumato.errors import UsageError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from sfumato.engines.snapshot import Preparation, StoredColumn
+    from sfumato.engines.snapshot import Preparation, SourceSurvey, StoredColumn
     from sfumato.engines.spark.places import SnapshotPlace
 
 
 def build_snapshot(
-    frame: DataFrame, preparation: Preparation, session: SparkSession, place: SnapshotPlace, snapshot: str
-) -> None:
-    """Write the snapshot of a frame: whole and durable, or not at all. `session` is our own."""
+    frame: DataFrame,
+    preparation: Preparation,
+    session: SparkSession,
+    place: SnapshotPlace,
+    snapshot: str,
+    survey: bool = False,
+) -> SourceSurvey | None:
+    """Write the snapshot of a frame: whole and durable, or not at all. Return a survey if asked.
+
+    `session` is our own.
+    """
     unit = [] if preparation.unit is None else [preparation.unit]
     source, kinds = scan_source(frame, [*unit, *(column.name for column in preparation.columns)])
     lists = {i: f"list{i}_{secrets.token_hex(8)}" for i in _listed(preparation)}
@@ -42,14 +59,61 @@ def build_snapshot(
         relation = place.read(session, snapshot, "made_source")
         identifiers = _identifiers(preparation, kinds).format(source=relation)
         _refuse_rounded_identifiers(session, preparation, kinds, identifiers)
+        found = _survey(session, preparation, kinds, lists, relation) if survey else None
         _keep(session, preparation, identifiers, gridded.format(source=relation), place, snapshot)
         place.finish(session, snapshot, _description(preparation))
+        return found
     except BaseException:
         place.erase(session, snapshot)
         raise
     finally:
         for view in (_name_keys(snapshot), *lists.values()):
             session.catalog.dropTempView(view)
+
+
+def survey_source(
+    frame: DataFrame, preparation: Preparation, session: SparkSession, place: SnapshotPlace
+) -> SourceSurvey:
+    """Return exact counts of what a declaration does to a frame. What is read for it is erased again."""
+    unit = [] if preparation.unit is None else [preparation.unit]
+    source, kinds = scan_source(frame, [*unit, *(column.name for column in preparation.columns)])
+    lists = {i: f"list{i}_{secrets.token_hex(8)}" for i in _listed(preparation)}
+    _layers(preparation, kinds, lists)  # refuses kinds that do not fit before anything is read
+    snapshot = f"survey_{secrets.token_hex(8)}"
+    place.begin(session, snapshot)
+    try:
+        _read(source, place, snapshot)
+        _fill_lists(session, preparation, lists)
+        return _survey(session, preparation, kinds, lists, place.read(session, snapshot, "made_source"))
+    finally:
+        place.erase(session, snapshot)
+        for view in lists.values():
+            session.catalog.dropTempView(view)
+
+
+def _survey(
+    session: SparkSession,
+    preparation: Preparation,
+    kinds: tuple[Kind, ...],
+    lists: dict[int, str],
+    relation: str,
+) -> SourceSurvey:
+    """Count what the declaration does to the rows, by the layers that they are stored by."""
+    floats = {
+        i for i, kind in enumerate(kinds[len(kinds) - len(preparation.columns) :]) if kind is Kind.FLOAT
+    }
+    counts = write_survey(preparation, "DOUBLE", floats)
+    layers = _layers(preparation, kinds, lists, marked=True).format(source=relation)
+    found = _fetch_counts(session, f"SELECT {counts} {layers}")
+    if preparation.unit is None:
+        return read_survey(preparation, found, None)
+    units = write_unit_survey(preparation, _identifiers(preparation, kinds).format(source=relation))
+    return read_survey(preparation, found, _fetch_counts(session, units))
+
+
+def _fetch_counts(session: SparkSession, query: str) -> list[int | None]:
+    (row,) = session.sql(respell_query(query)).collect()
+    return list(row)
 
 
 def _read(source: DataFrame, place: SnapshotPlace, snapshot: str) -> None:
@@ -73,21 +137,35 @@ def _read(source: DataFrame, place: SnapshotPlace, snapshot: str) -> None:
 
 def _gridded(preparation: Preparation, kinds: tuple[Kind, ...], lists: dict[int, str]) -> str:
     """Write a SELECT over {source} in layers, so that what is used several times is computed once."""
+    stored = [
+        f"{LAYERS.store_column(column, _place(i, column))} AS c{i}"
+        for i, column in enumerate(preparation.columns)
+    ]
+    small = ", ".join(f"list{i}" for i in lists)
+    return f"""
+        SELECT {f"/*+ BROADCAST({small}) */" if small else ""} {", ".join(["unit", *stored])}
+        {_layers(preparation, kinds, lists)} WHERE unit <> ''"""
+
+
+def _layers(
+    preparation: Preparation, kinds: tuple[Kind, ...], lists: dict[int, str], marked: bool = False
+) -> str:
+    """Write where interpreted columns c0, … come from; if marked, n0, … say where the source has no value."""
     columns = preparation.columns
     first = 0 if preparation.unit is None else 1
     unit = "'every row'" if preparation.unit is None else write_as_text("s0", kinds[0])
     fields = [(i, column, kind) for i, (column, kind) in enumerate(zip(columns, kinds[first:], strict=False))]
     parsed = [f"{LAYERS.parse_column(column, f's{first + i}', kind)} AS c{i}" for i, column, kind in fields]
     interpreted = [f"{LAYERS.interpret_column(column, f'c{i}', kind)} AS c{i}" for i, column, kind in fields]
-    stored = [f"{LAYERS.store_column(column, _place(i, column))} AS c{i}" for i, column, _ in fields]
+    if marked:
+        parsed += [f"s{first + i} IS NULL AS n{i}" for i, _, _ in fields]
+        interpreted += [f"n{i}" for i, _, _ in fields]
     joins = [f"LEFT JOIN {view} AS list{i} ON read.c{i} = list{i}.value" for i, view in lists.items()]
-    small = ", ".join(f"list{i}" for i in lists)
     return f"""
-        SELECT {f"/*+ BROADCAST({small}) */" if small else ""} {", ".join(["unit", *stored])}
         FROM (
             SELECT {", ".join(["unit", *interpreted])}
-            FROM (SELECT {", ".join([f"{unit} AS unit", *parsed])} FROM {{source}})) AS read {" ".join(joins)}
-        WHERE unit <> ''"""  # noqa: S608
+            FROM (SELECT {", ".join([f"{unit} AS unit", *parsed])} FROM {{source}})) AS read
+        {" ".join(joins)}"""  # noqa: S608
 
 
 def _identifiers(preparation: Preparation, kinds: tuple[Kind, ...]) -> str:

@@ -7,6 +7,7 @@ Fitting on own arrays starts here (`PrivateEstimator.fit`), fitting on a table i
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import replace
@@ -19,9 +20,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sfumato.errors import UsageError
 from sfumato.learn.base.accounts import FitTally, unaccounted_copy
+from sfumato.learn.base.progress import report_rounds
 from sfumato.learn.base.saving import save
+from sfumato.oracle.arrays.coded_rows import EncodedRows, encode_columns, list_columns
 from sfumato.oracle.arrays.features import read_arrays, to_numbers
-from sfumato.oracle.arrays.integer_rows import ArrayBounds
+from sfumato.oracle.arrays.integer_rows import ArrayBounds, check_bounds
+from sfumato.oracle.coded_columns import CodedColumn, code_columns
 from sfumato.oracle.declared import Labels
 from sfumato.oracle.fit_budget import FitBudget
 from sfumato.oracle.guarantee import EXACT, Guarantee, describe_fits
@@ -59,6 +63,7 @@ class PaidEstimator(BaseEstimator):
     epsilon: Any
     delta: Any
     budget: Any
+    verbose: Any = False
 
     def fit_budget(self) -> FitBudget:
         """Return what the whole fit may cost."""
@@ -72,17 +77,28 @@ class PaidEstimator(BaseEstimator):
         """Yield the budget and a function that charges for a round; then keep the guarantee of the fit."""
         budget, about = self.fit_budget(), f"fit {type(self).__name__}"
         promised = Guarantee.of(budget, arithmetic=self.arithmetic)
+        report = report_rounds(type(self).__name__, self.verbose)
         if self.budget is not None:
             self.budget.require(budget.events)
-            yield budget, lambda event: self.budget.charge(event, about)
+
+            def charge(event: Event) -> None:
+                self.budget.charge(event, about)
+                report()
+
+            yield budget, charge
         else:
             # Without an account, fits are only counted, which works within one process.
             if getattr(self, "_travelled", False):
                 raise unaccounted_copy()
             # Rounds that were paid for count even if the fit fails after them.
             paid: list[Event] = []
+
+            def note(event: Event) -> None:
+                paid.append(event)
+                report()
+
             try:
-                yield budget, paid.append
+                yield budget, note
             finally:
                 fits = self._tally().add(tuple(paid))
             promised = replace(promised, others=describe_fits(fits, budget.delta))
@@ -144,7 +160,10 @@ class PrivateEstimator(PaidEstimator, ABC):
     reads_sets: ClassVar[bool] = False
     """Whether the estimator learns from sets: which items a unit has in all its rows together."""
 
-    bounds: Any
+    bounds: Any = None
+    missing: Any = None
+    columns_: list[dict[str, Any]]
+    """How columns became features, where that is more than numbers as they are."""
 
     # ---- for subclasses ----
 
@@ -161,7 +180,7 @@ class PrivateEstimator(PaidEstimator, ABC):
     def fit_checked(self, rows: NDArray[Any], target: Any) -> Self:
         """Charge, then learn from rows that were checked, of which there may be none."""
         with self._paying() as (budget, pay), quiet_arithmetic():
-            found = self._given(rows, target)
+            found = self._given(np.asarray(rows), target)
             self._learn(ArrayOracle(found.declared, budget, found.arrays, pay))
         return self
 
@@ -177,21 +196,66 @@ class PrivateEstimator(PaidEstimator, ABC):
 
         For the same reason what is no number becomes NaN.
         """
+        self.__dict__.pop("columns_", None)
+        if isinstance(self.bounds, Mapping) or self.missing is not None:
+            return self._encode(X, fits=True)
         rows: NDArray[Any] = validate_data(self, X, dtype=None, ensure_all_finite=False, ensure_min_samples=0)
-        return rows if dtype is None else to_numbers(rows)
+        return (rows if dtype is None else to_numbers(rows)).view(EncodedRows)
+
+    def _encode(self, X: Any, *, fits: bool) -> NDArray[np.float64]:  # noqa: N803
+        """Return the features that the columns of own rows become."""
+        framed = hasattr(X, "columns")
+        rows = validate_data(
+            self,
+            X,
+            reset=fits,
+            **{"skip_check_array": True}
+            if framed
+            else {"dtype": None, "ensure_all_finite": False, "ensure_min_samples": 0},
+        )
+        columns = self._code_columns() if fits else self.coded_columns
+        if fits:
+            self._keep_columns(columns)
+        return encode_columns(columns, list_columns(rows)).view(EncodedRows)
+
+    def _code_columns(self) -> list[CodedColumn]:
+        """Return how own columns become features, by what was declared of them."""
+        names, ends = self._names(self.n_features_in_), None
+        if not isinstance(self.bounds, Mapping):
+            if self.bounds is None:
+                raise UsageError(
+                    "SF-E151",
+                    "Rules for missing values need the bounds of features.",
+                    try_='bounds={"age": (0, 110)}, missing={"age": "indicator"}',
+                )
+            ends = check_bounds(self.bounds, len(names))
+        return code_columns(names, self.bounds, self.missing, ends)
+
+    def _keep_columns(self, columns: Sequence[CodedColumn]) -> None:
+        if not all(each.is_plain for each in columns):
+            self.columns_ = [each.to_dict() for each in columns]
 
     def _given(self, rows: NDArray[np.float64], target: Any) -> ArrayInput:
         return read_arrays(rows, self._frame(rows.shape[1]))
 
     def _frame(self, features: int) -> ArrayBounds:
+        if isinstance(self.bounds, Mapping) or self.missing is not None:
+            return ArrayBounds.of_columns(self._code_columns())
         return ArrayBounds.of(features, self.bounds, getattr(self, "row_norm", None))
+
+    def _names(self, features: int) -> list[str]:
+        """Return the names of the columns; those of an array are as scikit-learn calls them."""
+        names = getattr(self, "feature_names_in_", None)
+        return [f"x{place}" for place in range(features)] if names is None else [str(each) for each in names]
 
     # ---- fitting behind the curator ----
 
     def begin_fit(self, features: Sequence[str], declared: Declared) -> None:
         """Note what the catalog says of the columns, before anything is asked. `session.fit` calls this."""
+        self.__dict__.pop("columns_", None)
         self.n_features_in_ = len(features)
         self.feature_names_in_ = np.array(features, dtype=object)
+        self._keep_columns(declared.columns)
         if isinstance(declared.target, Labels):
             self.classes_ = np.array(declared.target.classes)
 
@@ -205,10 +269,25 @@ class PrivateEstimator(PaidEstimator, ABC):
     def _rows(self, X: Any) -> NDArray[np.float64]:  # noqa: N803
         """Return rows to predict for, after the fit."""
         check_is_fitted(self)
+        if isinstance(X, EncodedRows):
+            return np.asarray(X)
+        if hasattr(self, "columns_"):
+            return np.asarray(self._encode(X, fits=False))
         rows: NDArray[np.float64] = validate_data(
             self, X, dtype=np.float64, ensure_all_finite=False, reset=False
         )
         return rows
+
+    @property
+    def coded_columns(self) -> list[CodedColumn]:
+        """How each column becomes features; empty where features are the columns as they are."""
+        given = getattr(self, "columns_", [])
+        return [CodedColumn(**{**each, "categories": tuple(each["categories"])}) for each in given]
+
+    def _list_features(self) -> list[str]:
+        """Return the names of the features that columns became."""
+        names = [name for each in self.coded_columns for name in each.feature_names]
+        return names or self._names(self.n_features_in_)
 
 
 def check_classes(classes: Any) -> tuple[Any, ...]:

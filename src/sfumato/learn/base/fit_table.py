@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from sfumato.curator.lower.transactions import build_transactions
 from sfumato.errors import UsageError
 from sfumato.learn.base.estimator import quiet_arithmetic
+from sfumato.learn.base.progress import report_rounds
 from sfumato.oracle.declared import declare_items
 from sfumato.oracle.guarantee import Guarantee
 from sfumato.oracle.over_tables import (
@@ -53,13 +54,14 @@ def fit_table(
         declared, each = declare_items(names, columns), rows.max_rows
     else:
         declared = CatalogFeatures(bounded).declare(
-            names, target, classifies=hasattr(estimator, "classes"), listed=estimator.listed
+            names, target, estimator, classifies=hasattr(estimator, "classes")
         )
-    rounds = FitRounds(payer, type(estimator).__name__)
+    name = type(estimator).__name__
+    rounds = FitRounds(payer, name, report=report_rounds(name, estimator.verbose))
     oracle = TableOracle(rounds, bounded, declared, estimator.fit_budget())
     # Nothing was charged so far: what the catalog does not say is refused before the first round.
     estimator.begin_fit(names, declared)
-    with quiet_arithmetic():
+    with quiet_arithmetic(), rounds.hold_rows():
         estimator._learn(oracle)
     estimator.guarantee_ = Guarantee.of(
         oracle.budget,

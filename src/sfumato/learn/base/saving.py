@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sfumato.curator.catalog.columns import ListedColumn, NumberColumn, column_from_dict
 from sfumato.errors import UsageError
 from sfumato.files.durable import replace_file
 from sfumato.oracle.guarantee import Guarantee
@@ -117,6 +118,8 @@ def _plain(value: Any, arrays: dict[str, NDArray[Any]]) -> Any:
             return {"array": name}
         case Guarantee():
             return {"guarantee": {name: _plain(each, arrays) for name, each in value.to_dict().items()}}
+        case NumberColumn() | ListedColumn():
+            return {"column": value.to_dict()}
         case tuple():
             return {"tuple": [_plain(each, arrays) for each in value]}
         case list():
@@ -124,8 +127,13 @@ def _plain(value: Any, arrays: dict[str, NDArray[Any]]) -> Any:
         case dict():
             # Keys of JSON are texts, and those of a dictionary need not be.
             return {"pairs": [[_plain(key, arrays), _plain(each, arrays)] for key, each in value.items()]}
+    return _plain_scalar(value)
+
+
+def _plain_scalar(value: Any) -> Any:
+    match value:
         case np.generic():
-            return _plain(value.item(), arrays)
+            return _plain_scalar(value.item())
         # JSON has neither infinities nor NaN.
         case float() if not math.isfinite(value):
             return {"float": str(value)}
@@ -142,6 +150,8 @@ def _read(value: Any, arrays: dict[str, NDArray[Any]]) -> Any:
             return arrays[name]
         case {"guarantee": fields}:
             return Guarantee(**{name: _read(each, arrays) for name, each in fields.items()})
+        case {"column": fields}:
+            return column_from_dict(fields)
         case {"tuple": parts}:
             return tuple(_read(each, arrays) for each in parts)
         case {"pairs": pairs}:

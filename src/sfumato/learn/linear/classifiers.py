@@ -182,6 +182,8 @@ class LogisticRegression(ConvexClassifier):
         penalty: Any = None,
         rows: Any = None,
         steps: Any = None,
+        missing: Any = None,
+        verbose: Any = False,
         budget: Any = None,
     ) -> None:
         self.epsilon = epsilon
@@ -194,6 +196,8 @@ class LogisticRegression(ConvexClassifier):
         self.penalty = penalty
         self.rows = rows
         self.steps = steps
+        self.missing = missing
+        self.verbose = verbose
         self.budget = budget
 
     def _loss(self) -> Loss:
@@ -245,6 +249,8 @@ class LinearSVC(_MarginClassifier):
         penalty: Any = None,
         rows: Any = None,
         steps: Any = None,
+        missing: Any = None,
+        verbose: Any = False,
         budget: Any = None,
     ) -> None:
         self.epsilon = epsilon
@@ -258,6 +264,8 @@ class LinearSVC(_MarginClassifier):
         self.penalty = penalty
         self.rows = rows
         self.steps = steps
+        self.missing = missing
+        self.verbose = verbose
         self.budget = budget
 
     def _loss(self) -> Loss:
@@ -293,6 +301,8 @@ class ConvexERM(_MarginClassifier):
         penalty: Any = None,
         rows: Any = None,
         steps: Any = None,
+        missing: Any = None,
+        verbose: Any = False,
         budget: Any = None,
     ) -> None:
         self.epsilon = epsilon
@@ -306,6 +316,8 @@ class ConvexERM(_MarginClassifier):
         self.penalty = penalty
         self.rows = rows
         self.steps = steps
+        self.missing = missing
+        self.verbose = verbose
         self.budget = budget
 
     def _loss(self) -> Loss:

@@ -76,6 +76,8 @@ class LinearRegression(PrivateRegressor):
         bounds: Any = None,
         row_norm: Any = None,
         target_bounds: Any = None,
+        missing: Any = None,
+        verbose: Any = False,
         budget: Any = None,
     ) -> None:
         self.epsilon = epsilon
@@ -84,6 +86,8 @@ class LinearRegression(PrivateRegressor):
         self.bounds = bounds
         self.row_norm = row_norm
         self.target_bounds = target_bounds
+        self.missing = missing
+        self.verbose = verbose
         self.budget = budget
 
     first = _FIRST
@@ -102,13 +106,18 @@ class LinearRegression(PrivateRegressor):
         else:
             self.coef_ = found.weights
             self.intercept_ = found.intercept
+        self.middles_ = oracle.declared.middles
         self.target_bounds_ = np.array([target.middle - target.half, target.middle + target.half])
 
     def predict(self, X: Any) -> Floats:  # noqa: N803
-        """Return predictions within the bounds of the target; their middle for rows with missing numbers."""
+        """Return predictions within the bounds of the target; a missing number counts as in the fit."""
+        rows = self._rows(X)
         with np.errstate(invalid="ignore"):
-            rows = self._rows(X) @ self.coef_ + self.intercept_
-        known = np.nan_to_num(rows, nan=float(self.target_bounds_.mean()))
+            # Models of earlier versions do not know the middles of their features.
+            middles = getattr(self, "middles_", np.nan)
+            scores = np.where(np.isnan(rows), middles, rows) @ self.coef_ + self.intercept_
+        # An infinite number times a weight of 0 is none.
+        known = np.nan_to_num(scores, nan=float(self.target_bounds_.mean()))
         found: Floats = np.clip(known, *self.target_bounds_)
         return found
 
@@ -228,7 +237,7 @@ class _RegressionView:
     @classmethod
     def of(cls, oracle: Oracle, centre: float, reach: float) -> _RegressionView:
         """Return the view with targets clipped to `reach` around `centre`, in bounds."""
-        one = _CONSTANT * math.sqrt(len(oracle.declared.features))
+        one = _CONSTANT * oracle.declared.diagonal
         rows = oracle.transform_rows(RowTransform(one, one=one, target_centre=centre, target_reach=reach))
         declared, target = rows.declared, rows.declared.target
         if declared.one is None or not isinstance(target, Feature):

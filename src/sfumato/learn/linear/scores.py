@@ -5,7 +5,6 @@ Because : docs/proofs/convex.md
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -85,4 +84,4 @@ def _to_whole(weights: Floats) -> NDArray[np.int64]:
 
 def choose_row_norm(declared: Declared) -> float:
     """Return the norm that rows are clipped to, in halves of their bounds; public."""
-    return 1.0 if declared.norm is not None else max(1.0, _CLIP_SHARE * math.sqrt(len(declared.features)))
+    return 1.0 if declared.norm is not None else max(1.0, _CLIP_SHARE * declared.diagonal)

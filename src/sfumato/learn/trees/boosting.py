@@ -5,6 +5,7 @@ Because : docs/proofs/learners.md#boosting
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
@@ -20,6 +21,14 @@ from sfumato.learn.base import progress
 from sfumato.learn.base.supervised import PrivateClassifier, PrivateRegressor
 from sfumato.learn.cells import clip_value
 from sfumato.learn.convex.losses import sigmoid
+from sfumato.learn.target_range import (
+    TargetMean,
+    TargetRange,
+    build_mean_block,
+    locate_target,
+    read_mean,
+    share_for_mean,
+)
 from sfumato.learn.trees.random_trees import cycle_features, draw_tree, find_leaves, store_tree
 from sfumato.oracle.blocks import (
     COUNT,
@@ -56,6 +65,12 @@ if TYPE_CHECKING:
 # depends on nothing else here, as every sum is priced by its own bound.
 _SPREAD_SHARE = Fraction(8, 100)
 """Share of the spend for where rows lie; the rounds have the rest."""
+_START_SHARE = Fraction(4, 100)
+"""Share for the counts of classes, from whose odds rows start."""
+_FIRST_SHARE = Fraction(2, 100)
+"""Share for a first mean and number of rows; where those are too few, the rest is for the mean alone."""
+_LOOK_SHARE = Fraction(3, 100)
+"""Share for each histogram that finds where numbers lie."""
 _GRADIENT_SHARE, _HESSIAN_SHARE = Fraction(8, 10), Fraction(2, 10)
 """Shares of a round. Gradients decide the sign of a leaf, Hessians only the size of its step."""
 _UNIT = 2**10
@@ -69,7 +84,15 @@ _MANY_TREES = 10_000.0
 _LARGEST_STEP = 2.0
 _TREES_PER_ROUND = 10
 """Trees that share one scan and are fitted to the same gradients."""
+_CLIP, _CLIP_AT_ZERO = 2, 4
+"""Residuals are clipped to one part in so many of the range of targets, or of their bounds."""
+_MOST_FOR_MEAN = Fraction(1, 2)
+"""Where the mean of the targets needs more of what is left, it has all of it, and there are no trees."""
 _DEEPEST = 6
+_FEWEST = 4
+"""Where fewer trees are asked for, only their leaves are measured: nothing is bought to start from."""
+_SMALLEST_LEAF = 0.25
+"""A leaf counts as at least this share of what an even leaf holds."""
 
 
 class Boosting:
@@ -83,15 +106,22 @@ class Boosting:
 
     parts_: list[dict[str, Any]]
     """The trees, as saved models name them."""
+    _curvature: ClassVar[float] = 0.25
+    """Hessian of a row, about."""
     _signal: ClassVar[float] = 0.01
     """Typical share of the rows that the gradient of a leaf stands for; decides how many trees there are."""
 
     def _learn(self, oracle: Oracle) -> None:
         rng = check_random_state(self.random_state)
         self._check_parameters()
+        start = self._begin(oracle)
+        self.start_ = np.array(start.scores) / _UNIT
+        self.parts_, self.rounds_, self.depth_ = [], 0, 0
+        if not start.left:
+            return
         known = measure_spread(oracle, _SPREAD_SHARE)
-        plan = self._plan(oracle, known)
-        scores: list[Value] = [Constant(0) for _ in range(self._outputs(oracle.declared))]
+        plan = self._plan(oracle, start, known)
+        scores: list[Value] = [Constant(each) for each in start.scores]
         found: list[dict[str, Any]] = []
         turns = cycle_features(rng, len(known.mean)) if self.additive else None
         for _ in progress.show_rounds(plan.rounds, "boosting"):
@@ -113,11 +143,23 @@ class Boosting:
         if self.learning_rate is not None:
             parse_exact(self.learning_rate, "learning_rate")
 
-    def _plan(self, oracle: Oracle, known: FeatureSpread) -> BoostingPlan:
+    @property
+    def _starts_at_zero(self) -> bool:
+        """Whether so few trees were asked for that nothing is bought to start them from."""
+        return self.trees is not None and parse_whole(self.trees, "trees") < _FEWEST
+
+    def _begin(self, oracle: Oracle) -> BoostingStart:
+        """Return what all rows start from."""
+        if self._starts_at_zero:
+            return BoostingStart((0,) * self._outputs(oracle.declared), 1 - _SPREAD_SHARE, None)
+        return self._measure_start(oracle, 1 - _SPREAD_SHARE)
+
+    def _plan(self, oracle: Oracle, start: BoostingStart, known: FeatureSpread) -> BoostingPlan:
         """Choose how many trees, and how deep: as the noisy number of rows allows, unless they were given."""
-        (noise,) = oracle.noise([SumBlock((COUNT,), 1, 1)], share_of(oracle.budget.main, 1 - _SPREAD_SHARE))
+        rows = known.rows if start.rows is None else start.rows
+        (noise,) = oracle.noise([SumBlock((COUNT,), 1, 1)], share_of(oracle.budget.main, start.left))
         # How many trees the signal allows: noise grows with the root of their number, or for Laplace with it.
-        share = known.rows / noise.deviation * self._signal
+        share = rows / noise.deviation * self._signal
         room = share**2 if isinstance(oracle.budget.main, GaussianSpend) else 2 * share
         trees = max(4, min(200, int(room))) if self.trees is None else parse_whole(self.trees, "trees")
         depth = (
@@ -129,7 +171,7 @@ class Boosting:
         rounds = -(-trees // trees_per_round)
         # Trees of one round are fitted to the same gradients, so together they step once, a little further.
         rate = 1.5 / trees_per_round if self.learning_rate is None else float(self.learning_rate)
-        return BoostingPlan(rounds, trees_per_round, depth, rate, (1 - _SPREAD_SHARE) / rounds)
+        return BoostingPlan(rounds, trees_per_round, depth, rate, start.left / rounds, rows)
 
     def _measure_leaves(
         self, oracle: Oracle, trees: Sequence[RandomTree], scores: Sequence[Value], plan: BoostingPlan
@@ -140,10 +182,23 @@ class Boosting:
         outputs = len(gradients)
         shares = [_GRADIENT_SHARE / outputs] * outputs + [_HESSIAN_SHARE / outputs] * outputs
         answers = oracle.histograms(groupings, [*gradients, *hessians], share=plan.share, shares=shares)
-        return [
-            np.column_stack([_newton_step(each[k], each[outputs + k], plan.rate) for k in range(outputs)])
-            for each in answers
-        ]
+        # One column a score; leaves of all trees of the round below each other.
+        steps = np.column_stack(
+            [
+                _newton_steps(
+                    [each[k] for each in answers],
+                    [each[outputs + k] for each in answers],
+                    plan,
+                    self._curvature,
+                )
+                for k in range(outputs)
+            ]
+        )
+        return np.split(steps, np.cumsum([each.leaves for each in trees])[:-1])
+
+    @abstractmethod
+    def _measure_start(self, oracle: Oracle, left: Fraction) -> BoostingStart:
+        """Buy what all rows start from."""
 
     @abstractmethod
     def _outputs(self, declared: Declared) -> int:
@@ -154,7 +209,10 @@ class Boosting:
         """Return negative gradients and Hessians of a row's loss by each score, in whole numbers."""
 
     def _scores(self, rows: Floats) -> Floats:
-        found = np.zeros((len(rows), int(self.parts_[0]["leaves"].shape[1])))
+        # Models of earlier versions have no start: their rows start from 0.
+        start = getattr(self, "start_", None)
+        outputs = len(start) if start is not None else int(self.parts_[0]["leaves"].shape[1])
+        found = np.zeros((len(rows), outputs)) + (0.0 if start is None else start)
         for each in self.parts_:
             found += each["leaves"][find_leaves(rows, each)]
         return found
@@ -184,6 +242,18 @@ class Boosting:
 
 
 @dataclass(frozen=True, slots=True)
+class BoostingStart:
+    """What is known of the target before the first tree."""
+
+    scores: tuple[int, ...]
+    """The scores of every row, in whole numbers."""
+    left: Fraction
+    """Share of the spend that is left for trees: 0 where rows are too few for any."""
+    rows: float | None
+    """Noisy number of rows, where it was bought."""
+
+
+@dataclass(frozen=True, slots=True)
 class BoostingPlan:
     """How many rounds of how many trees there are, and what one round may cost. All of it is public."""
 
@@ -193,6 +263,8 @@ class BoostingPlan:
     rate: float
     share: Fraction
     """Share of the spend for one round."""
+    rows: float
+    """Noisy number of rows."""
 
 
 def _choose_depth(trees: int, room: float, additive: bool) -> int:
@@ -202,12 +274,32 @@ def _choose_depth(trees: int, room: float, additive: bool) -> int:
     return 4 if trees >= 50 else 3 if trees >= 16 else 2
 
 
-def _newton_step(gradient: SumAnswer, hessian: SumAnswer, rate: float) -> Floats:
-    """Return gradient over Hessian for each leaf; the noise of the gradient regularises it."""
-    steps = gradient.values[:, 0] / (np.maximum(hessian.values[:, 0], 0.0) + gradient.deviation)
+def _newton_steps(
+    gradients: Sequence[SumAnswer], hessians: Sequence[SumAnswer], plan: BoostingPlan, curvature: float
+) -> Floats:
+    """Return the step of each leaf of a round: gradient over Hessian, both shrunk by the noise they have.
+
+    A noisy Hessian is shrunk towards that of an even leaf, and is never far below it, so that no step is
+    made large by noise alone. Steps are shrunk towards 0 by how much of their square is noise (James and
+    Stein): where all of it is, scores stay where they are.
+    """
+    gradient = np.concatenate([each.values[:, 0] for each in gradients]) / _UNIT
+    noise = gradients[0].deviation / _UNIT
+    even = np.concatenate(
+        [np.full(len(each.values), plan.rows * curvature / len(each.values)) for each in hessians]
+    )
+    unsure = (hessians[0].deviation / _UNIT) ** 2
+    measured = np.concatenate([each.values[:, 0] for each in hessians]) / _UNIT
+    hessian = (measured * even**2 + even * unsure) / (even**2 + unsure)
+    hessian = np.maximum(hessian, _SMALLEST_LEAF * even) + 1e-9
+    steps, variance = gradient / hessian, (noise / hessian) ** 2
+    # One deviation of what noise alone makes of this mean is taken off, so that noise is not taken for more.
+    excess = (steps**2 / variance - 1).sum() - math.sqrt(2 * len(steps))
+    true = max(0.0, float(excess / (1 / variance).sum()))
+    steps = np.clip(steps * true / (true + variance), -_LARGEST_STEP, _LARGEST_STEP)
     # Rounded to whole numbers, so that scores of the next round are the same integers on every engine. Scores
     # are clipped to their limit anyway, so a step across all of it is the largest that matters.
-    moved = np.clip(np.clip(steps, -_LARGEST_STEP, _LARGEST_STEP) * rate * _UNIT, -2 * _LIMIT, 2 * _LIMIT)
+    moved = np.clip(steps * plan.rate * _UNIT, -2 * _LIMIT, 2 * _LIMIT)
     found: Floats = np.rint(np.nan_to_num(moved)) / _UNIT
     return found
 
@@ -256,6 +348,8 @@ class GradientBoosting(Boosting, PrivateClassifier):
         learning_rate: Any = None,
         additive: Any = False,
         random_state: Any = 0,
+        missing: Any = None,
+        verbose: Any = False,
         budget: Any = None,
     ) -> None:
         self.epsilon = epsilon
@@ -268,11 +362,26 @@ class GradientBoosting(Boosting, PrivateClassifier):
         self.learning_rate = learning_rate
         self.additive = additive
         self.random_state = random_state
+        self.missing = missing
+        self.verbose = verbose
         self.budget = budget
 
     def _outputs(self, declared: Declared) -> int:
         classes = len(require_labels(declared).classes)
         return 1 if classes == 2 else classes
+
+    def _measure_start(self, oracle: Oracle, left: Fraction) -> BoostingStart:
+        """Count rows by class, and start from the odds of each: without trees the commonest class wins."""
+        target = require_labels(oracle.declared)
+        classes = len(target.classes)
+        key = CellKey(target.value, classes)
+        (answer,) = oracle.sums([SumBlock((COUNT,), 1, 1)], [key], share=_START_SHARE)
+        # As many rows as noise may have made are added to each class, which shrinks odds to even ones.
+        counts = np.maximum(answer.values[0], 0.0) + max(1.0, answer.deviation)
+        odds = np.log(counts / (counts.sum() - counts)) * _UNIT
+        wanted = odds[1:] if classes == 2 else odds
+        scores = np.rint(np.clip(wanted, -_LIMIT // 2, _LIMIT // 2)).astype(int)
+        return BoostingStart(tuple(scores.tolist()), left - _START_SHARE, float(counts.sum()))
 
     def _derivatives(self, declared: Declared, scores: Sequence[Value]) -> tuple[list[Value], list[Value]]:
         """Return y − p and p·(1 − p) of the logistic loss, p the sigmoid of a score, from public tables."""
@@ -328,6 +437,8 @@ class GradientBoostingRegressor(Boosting, PrivateRegressor):
         learning_rate: Any = None,
         additive: Any = False,
         random_state: Any = 0,
+        missing: Any = None,
+        verbose: Any = False,
         budget: Any = None,
     ) -> None:
         self.epsilon = epsilon
@@ -340,16 +451,44 @@ class GradientBoostingRegressor(Boosting, PrivateRegressor):
         self.learning_rate = learning_rate
         self.additive = additive
         self.random_state = random_state
+        self.missing = missing
+        self.verbose = verbose
         self.budget = budget
 
-    _signal = 0.003
+    _signal = 0.012
+    _curvature = 1.0
+    _range: TargetRange
 
     def _learn(self, oracle: Oracle) -> None:
-        target = oracle.declared.target
-        if not isinstance(target, Feature):
-            raise AssertionError(target)
-        self.target_ = np.array([target.middle, target.half])
+        self._range = TargetRange(0, _number(oracle.declared).bound)
         super()._learn(oracle)
+        target = _number(oracle.declared)
+        step = target.half / target.bound
+        self.target_ = np.array([target.middle + self._range.centre * step, self._range.reach * step])
+        del self._range
+
+    def _measure_start(self, oracle: Oracle, left: Fraction) -> BoostingStart:
+        """Find where targets lie, and their mean there, for as much of the spend as that needs."""
+        target = _number(oracle.declared)
+        (answer,) = oracle.sums([build_mean_block(target, self._range)], share=_FIRST_SHARE)
+        first = read_mean(answer, self._range)
+        left -= _FIRST_SHARE
+        if share_for_mean(oracle, target, first.rows) > left * _MOST_FOR_MEAN:
+            # All that is left buys the mean once more, by pure ε, which is better at single numbers.
+            (answer,) = oracle.sums([build_mean_block(target, self._range, oracle.budget.alone)])
+            return self._start_at(read_mean(answer, self._range), Fraction(0))
+        self._range, spent = locate_target(oracle, target, first.rows, _LOOK_SHARE)
+        share = share_for_mean(oracle, target, first.rows)
+        (answer,) = oracle.sums([build_mean_block(target, self._range)], share=share)
+        return self._start_at(read_mean(answer, self._range), left - spent - share)
+
+    def _start_at(self, found: TargetMean, left: Fraction) -> BoostingStart:
+        return BoostingStart((round(found.shrunk * _UNIT),), left, found.rows)
+
+    @property
+    def first(self) -> Fraction:  # type: ignore[override]
+        """Share of the spend after which it is decided whether pure ε pays for the rest."""
+        return Fraction(0) if self._starts_at_zero else _FIRST_SHARE
 
     def _outputs(self, declared: Declared) -> int:
         return 1
@@ -357,19 +496,21 @@ class GradientBoostingRegressor(Boosting, PrivateRegressor):
     def _derivatives(self, declared: Declared, scores: Sequence[Value]) -> tuple[list[Value], list[Value]]:
         """Return the residual, clipped, and 1: the derivatives of the Huber loss near 0.
 
-        Targets are scaled so that their bound is 1.
+        Targets are scaled so that the end of their range is 1.
         """
-        target = declared.target
-        if not isinstance(target, Feature):
-            raise AssertionError(target)
-        scaled = Divide(
-            Multiply(Add(target.value, Constant(target.bound)), Constant(_UNIT)), Constant(target.bound)
-        )
-        residual = Add(Add(scaled, Constant(-_UNIT)), Multiply(scores[0], Constant(-1)))
-        # A quarter of a bound: noise is for what a residual can be, and few are larger.
-        return [clip_value(residual, _UNIT // 4)], [Constant(_UNIT)]
+        scaled = self._range.scale(_number(declared), _UNIT)
+        residual = Add(scaled, Multiply(scores[0], Constant(-1)))
+        part = _CLIP_AT_ZERO if self._starts_at_zero else _CLIP
+        return [clip_value(residual, _UNIT // part)], [Constant(_UNIT)]
 
     def predict(self, X: Any) -> Floats:  # noqa: N803
         scores = np.clip(self._scores(self._rows(X))[:, 0], -1.0, 1.0)
         found: Floats = self.target_[0] + self.target_[1] * scores
         return found
+
+
+def _number(declared: Declared) -> Feature:
+    """Return the target as a number; only regressors ask for it."""
+    if not isinstance(declared.target, Feature):
+        raise AssertionError(declared.target)
+    return declared.target

@@ -70,6 +70,8 @@ class DecisionTree(PrivateClassifier):
         bounds: Any = None,
         classes: Any = None,
         max_depth: Any = 5,
+        missing: Any = None,
+        verbose: Any = False,
         budget: Any = None,
     ) -> None:
         self.epsilon = epsilon
@@ -78,6 +80,8 @@ class DecisionTree(PrivateClassifier):
         self.bounds = bounds
         self.classes = classes
         self.max_depth = max_depth
+        self.missing = missing
+        self.verbose = verbose
         self.budget = budget
 
     def _learn(self, oracle: Oracle) -> None:
@@ -142,7 +146,7 @@ def _place_cuts(declared: Declared, known: FeatureSpread) -> list[list[int]]:
     """Return where each feature may be split: evenly over where its rows lie."""
     found = []
     for place, feature in enumerate(declared.features):
-        wide = known.mean[place] + known.deviation[place] * np.linspace(-1.8, 1.8, _BINS - 1)
+        wide = known.cut_mean[place] + known.cut_deviation[place] * np.linspace(-1.8, 1.8, _BINS - 1)
         found.append(np.unique(np.rint(np.clip(wide, -1, 1) * feature.bound).astype(int)).tolist())
     return found
 

@@ -60,12 +60,12 @@ def draw_tree(rng: Any, known: FeatureSpread, depth: int, turns: Iterator[int] |
     """
     if turns is not None:
         at = next(turns)
-        places = known.mean[at] + known.deviation[at] * np.linspace(-_WIDEST, _WIDEST, 2**depth - 1)
+        places = known.cut_mean[at] + known.cut_deviation[at] * np.linspace(-_WIDEST, _WIDEST, 2**depth - 1)
         return RandomTree((at,), tuple(np.unique(np.clip(places, -1, 1)).tolist()), True)
     # A feature is split once at most, so that all leaves can hold rows.
     depth = min(depth, len(known.mean))
     chosen = rng.choice(len(known.mean), depth, replace=False)
-    places = known.mean[chosen] + _TYPICAL * known.deviation[chosen] * rng.normal(size=depth)
+    places = known.cut_mean[chosen] + _TYPICAL * known.cut_deviation[chosen] * rng.normal(size=depth)
     return RandomTree(tuple(chosen.tolist()), tuple(np.clip(places, -1, 1).tolist()), False)
 
 

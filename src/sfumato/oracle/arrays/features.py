@@ -7,11 +7,14 @@ never an error, because an error that one row decides would give that row away.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sfumato.curator.catalog.columns import ListedColumn
 from sfumato.errors import UsageError
 from sfumato.oracle.arrays.integer_matrix import IntegerMatrix
 from sfumato.oracle.arrays.integer_rows import ONE, ArrayBounds
@@ -85,15 +88,19 @@ def _to_number(value: Any) -> float:
         return math.nan
 
 
-def check_categories(categories: Any, features: int) -> list[list[Any]]:
+def check_categories(categories: Any, names: Sequence[Any]) -> list[list[Any]]:
     """Return the values of each feature, from lists of them or from how many there are.
 
-    A single number stands for that many values of every feature.
+    A single number stands for that many values of every feature. A dictionary has them by the names of
+    columns.
     """
-    if isinstance(categories, int):
+    features = len(names)
+    if isinstance(categories, Integral):
         categories = [categories] * features
+    if isinstance(categories, Mapping):
+        categories = [categories.get(name) for name in names]
     try:
-        found = [list(range(each)) if isinstance(each, int) else list(each) for each in categories]
+        found = [_list_values(each) for each in categories]
     except TypeError:
         found = []
     if len(found) != features or not all(found):
@@ -104,6 +111,14 @@ def check_categories(categories: Any, features: int) -> list[list[Any]]:
             try_='categories=[["A", "B", "C"], 12]',
         )
     return found
+
+
+def _list_values(given: Any) -> list[Any]:
+    if isinstance(given, Integral):
+        return list(range(int(given)))
+    if isinstance(given, ListedColumn):
+        return list(given.domain.show_values())
+    return list(given)
 
 
 # ---- arrays ------------------------------------------------------------------------------------------------
@@ -118,6 +133,7 @@ def read_arrays(
 ) -> ArrayInput:
     """Return rows as integers: with labels and the declared classes, or with a target and its bounds."""
     names = [Column(0, f"x{place}") for place in range(X.shape[1])]
+    groups = bounds.groups or ("",) * len(names)
     matrix = IntegerMatrix(names, len(X), lambda rows, out: bounds.write_integers(X[rows], out))
     columns = {}
     ranges = dict.fromkeys(names, (-ONE, ONE))
@@ -133,8 +149,8 @@ def read_arrays(
         ranges[side] = (-ONE, ONE)
         target = Feature("y", side, ONE, float(goal.middles[0]), float(goal.halves[0]))
     features = tuple(
-        Feature(name.name, name, ONE, float(middle), float(half))
-        for name, middle, half in zip(names, bounds.middles, bounds.halves, strict=True)
+        Feature(name.name, name, ONE, float(middle), float(half), group=group)
+        for name, middle, half, group in zip(names, bounds.middles, bounds.halves, groups, strict=True)
     )
     return ArrayInput(Declared(features, target, ranges, bounds.norm), ArrayTable(columns, ranges, [matrix]))
 
@@ -175,7 +191,13 @@ def transform_arrays(declared: Declared, arrays: ArrayTable, transform: RowTrans
     constant = Feature("one", names[0], reach, 0.0, reach / ONE) if transform.one else None
     features = tuple(
         replace(
-            each, value=name, bound=reach, middle=each.middle + each.half * at, half=each.half * reach / ONE
+            each,
+            value=name,
+            bound=reach,
+            middle=each.middle + each.half * at,
+            half=each.half * reach / ONE,
+            # Indicators that are measured from elsewhere are no longer 0 where they do not hold.
+            group="" if at else each.group,
         )
         for each, name, at in zip(
             declared.features, names[bool(transform.one) :], centre.tolist(), strict=True

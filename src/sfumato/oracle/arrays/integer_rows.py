@@ -18,7 +18,11 @@ from sfumato.errors import UsageError
 from sfumato.privacy.exact import parse_positive
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
+
+    from sfumato.oracle.coded_columns import CodedColumn
 
     Floats = NDArray[np.float64]
 
@@ -63,6 +67,15 @@ class ArrayBounds:
     """Half the width of each feature's bounds, which is the unit that features are measured in."""
     clip: float | None
     """The largest l2 norm of a row, in halves, where one was declared."""
+    groups: tuple[str, ...] = ()
+    """The group of each feature that is an indicator, where there are any."""
+
+    @classmethod
+    def of_columns(cls, columns: Sequence[CodedColumn]) -> ArrayBounds:
+        """Return the bounds of all features that these columns become."""
+        ends = np.array([each for column in columns for each in column.bounds])
+        groups = tuple(group for column in columns for group in column.groups)
+        return cls(ends.mean(axis=1), (ends[:, 1] - ends[:, 0]) / 2, None, groups)
 
     @classmethod
     def of(cls, features: int, bounds: Any, row_norm: Any = None) -> ArrayBounds:

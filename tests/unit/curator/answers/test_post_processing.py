@@ -48,7 +48,7 @@ TABLE = declare_table(
     {
         "x": sf.between(-10, 30, step=1),
         "flag": sf.one_of(0, 1),
-        "ward": sf.one_of("C", "A", "B", "D"),
+        "ward": sf.one_of("C", "A", "B", "D", missing="D"),
     },
 )
 N, X, S, F = CountOf(), CountOf(Name("x")), SumOf(Name("x")), SumOf(Name("flag"))

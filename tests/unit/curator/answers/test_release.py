@@ -50,7 +50,7 @@ TABLE = declare_table(
     sf.Unit("who", max_rows=1),
     {
         "x": sf.between(0, 8, step=1),
-        "ward": sf.one_of("C", "A", "B"),
+        "ward": sf.one_of("C", "A", "B", missing="C"),
         "flag": sf.one_of(True, False),
         "grade": sf.one_of(1, 2.5),
         "day": sf.between(date(2024, 1, 1), date(2024, 12, 31)),

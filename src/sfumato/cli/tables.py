@@ -1,0 +1,271 @@
+"""Commands of a steward about tables: check, add, advance, drop, list, show."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+import click
+
+import sfumato as sf
+from sfumato.cli.output import as_json, lab_option, print_text, show_json, show_table
+from sfumato.cli.output import show as show_value
+from sfumato.curator.catalog.calendar import parse_moment
+from sfumato.curator.catalog.description import describe_table
+from sfumato.engines.registry import is_address
+from sfumato.lab.lab import open_to_read
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import date
+
+    from sfumato.curator.catalog.catalog import Table
+    from sfumato.curator.catalog.columns import DeclaredColumn, ListedColumn
+    from sfumato.lab.report import SourceReport
+
+
+class _TableSource(click.Path):
+    """A file that exists, or the address of a table in a database."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return a database address as it is, and a path if the file exists."""
+        return value if is_address(value) else super().convert(value, param, ctx)
+
+
+source_argument = click.argument("source", type=_TableSource(exists=True, dir_okay=False))
+
+
+def declaration_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options that declare a table; the command gets them as keywords of `lab.register`."""
+
+    @wraps(command)
+    def gathered(
+        *,
+        epsilon: Any,
+        delta: Any,
+        schema: Any,
+        between: Any,
+        whole: Any,
+        one_of: Any,
+        text: Any,
+        **others: Any,
+    ) -> None:
+        names = ("unit", "max_rows", "of", "row", "public")
+        unit = _unit(**{name: others.pop(name) for name in names})
+        columns = _columns(between, whole, one_of, text)
+        budget = None if epsilon is None else sf.Budget(parse_number(epsilon), parse_number(delta))
+        said = {"unit": unit, "columns": columns, "budget": budget, "schema": schema}
+        command(**others, said=said)
+
+    for option in reversed(_OPTIONS):
+        gathered = option(gathered)
+    return gathered
+
+
+_OPTIONS: tuple[Callable[[Callable[..., None]], Callable[..., None]], ...] = (
+    click.option("--unit", help="Column that names the unit of each row."),
+    click.option("--max-rows", type=int, help="Largest number of rows of one unit that are used."),
+    click.option("--of", help="Population of the units, where several tables share one."),
+    click.option("--row", is_flag=True, help="Treat each row as one person."),
+    click.option("--public", is_flag=True, help="The table is about no one who is protected."),
+    click.option(
+        "--between",
+        nargs=3,
+        multiple=True,
+        metavar="COLUMN LOW HIGH",
+        help="Declare numbers or dates (2024-01-31) within bounds.",
+    ),
+    click.option(
+        "--whole",
+        nargs=3,
+        multiple=True,
+        metavar="COLUMN LOW HIGH",
+        help="Declare whole numbers within bounds, which can be grouped by.",
+    ),
+    click.option(
+        "--one-of", nargs=2, multiple=True, metavar="COLUMN A,B,C", help="Declare a public list of values."
+    ),
+    click.option("--text", multiple=True, metavar="COLUMN", help="Declare any text."),
+    click.option("--epsilon", help="Budget ε of a new population."),
+    click.option("--delta", default="0", show_default=True, help="Budget δ of a new population."),
+    click.option("--schema", type=click.Path(), help="TOML file that declares all of this instead."),
+)
+
+
+@click.group()
+def table() -> None:
+    """Register tables and show what is declared about them."""
+
+
+@table.command()
+@source_argument
+@lab_option
+@declaration_options
+@click.option("--output", type=click.Path(), help="File to write; without it, standard output.")
+def draft(source: str, folder: str, output: str | None, said: dict[str, Any]) -> None:
+    """Write a schema file for SOURCE: what is declared here, and comments for every other column."""
+    if said.pop("schema") is not None:
+        raise click.UsageError("--schema is what a draft is for; give the other options")
+    text = sf.open(folder).draft_schema(source, **said)
+    if output is None:
+        print_text(text)
+        return
+    with open(output, "x", encoding="utf-8") as file:
+        file.write(text)
+    place = "" if folder == "." else f" --lab {folder}"
+    command = f"sfumato table check NAME {source} --schema {output}{place}"
+    print_text(f"Wrote {output}. Fill it in. Next: {command}")
+
+
+@table.command()
+@click.argument("name")
+@source_argument
+@lab_option
+@declaration_options
+@as_json
+def check(name: str, source: str, folder: str, as_json: bool, said: dict[str, Any]) -> None:
+    """Show what a declaration would do to the rows of SOURCE, for the steward alone. Nothing is stored."""
+    show_value(sf.open(folder).check(name, source, **said), as_json)
+
+
+@table.command()
+@click.argument("name")
+@source_argument
+@lab_option
+@declaration_options
+@as_json
+def add(name: str, source: str, folder: str, as_json: bool, said: dict[str, Any]) -> None:
+    """Register SOURCE (a parquet or csv file, or postgresql://…#schema.table) as table NAME."""
+    lab = sf.open(folder)
+    report = lab.register(name, source, **said)
+    _show_prepared(lab.table(name), report, as_json)
+
+
+@table.command()
+@click.argument("name")
+@source_argument
+@lab_option
+@click.option("--max-rows", type=int, help="Largest number of rows of one unit that are used from now on.")
+@as_json
+def advance(name: str, source: str, folder: str, max_rows: int | None, as_json: bool) -> None:
+    """Replace the snapshot of table NAME by a new one from SOURCE. The budget stays as it is."""
+    lab = sf.open(folder)
+    report = lab.advance(name, source, max_rows=max_rows)
+    _show_prepared(lab.table(name), report, as_json)
+
+
+@table.command()
+@click.argument("name")
+@lab_option
+@as_json
+def drop(name: str, folder: str, as_json: bool) -> None:
+    """Erase table NAME and its snapshot. What was spent on its people stays spent."""
+    sf.open(folder).drop(name)
+    if as_json:
+        show_json({"dropped": name})
+    else:
+        print_text(f"Erased {name} and its snapshot. What was spent stays spent.")
+
+
+@table.command("list")
+@lab_option
+@as_json
+def list_(folder: str, as_json: bool) -> None:
+    """List the registered tables. The folder may be a copy."""
+    lab = open_to_read(folder)
+    with closing(lab.ledger):
+        tables = lab.tables()
+    if as_json:
+        show_json([_described(each) for each in tables])
+    elif tables:
+        show_table(["table", "unit", "max rows", "columns"], [_row(each) for each in tables])
+    else:
+        print_text("No tables are registered yet. Next: sfumato table add NAME SOURCE …")
+
+
+@table.command()
+@click.argument("name")
+@lab_option
+@as_json
+def show(name: str, folder: str, as_json: bool) -> None:
+    """Show what is declared about table NAME. The folder may be a copy."""
+    lab = open_to_read(folder)
+    with closing(lab.ledger):
+        table = lab.table(name)
+    show_json(_described(table)) if as_json else print_text(describe_table(table))
+
+
+def parse_number(text: str) -> float | int:
+    """Return the number that a text writes, whole if it is; refuse other texts."""
+    try:
+        return int(text) if text.lstrip("+-").isdecimal() else float(text)
+    except ValueError:
+        raise click.BadParameter(f"{text} is not a number") from None
+
+
+def _unit(unit: str | None, max_rows: int | None, of: str | None, row: bool, public: bool) -> sf.Unit | None:
+    given = [name for name, one in (("--unit", unit), ("--row", row), ("--public", public)) if one]
+    if len(given) > 1:
+        raise click.UsageError(
+            f"{' and '.join(given)} contradict each other about who is protected; give only one"
+        )
+    if row or public:
+        return sf.ROW if row else sf.PUBLIC
+    return None if unit is None else sf.Unit(unit, max_rows=max_rows, of=of)
+
+
+def _columns(
+    between: tuple[tuple[str, str, str], ...],
+    whole: tuple[tuple[str, str, str], ...],
+    one_of: tuple[tuple[str, str], ...],
+    text: tuple[str, ...],
+) -> dict[str, DeclaredColumn]:
+    declared: list[tuple[str, DeclaredColumn]] = [
+        (column, sf.between(_bound(low), _bound(high))) for column, low, high in between
+    ]
+    declared += [
+        (column, _listed([value.strip() for value in values.split(",")])) for column, values in one_of
+    ]
+    declared += [
+        (column, sf.between(parse_number(low), parse_number(high), step=1)) for column, low, high in whole
+    ]
+    declared += [(column, sf.text()) for column in text]
+    columns = dict(declared)
+    if len(columns) < len(declared):
+        raise click.UsageError("a column is declared twice; give each column only one of these options")
+    return columns
+
+
+def _bound(text: str) -> float | int | date:
+    moment = parse_moment(text)
+    return parse_number(text) if moment is None else moment
+
+
+def _listed(values: list[str]) -> ListedColumn:
+    try:
+        return sf.one_of(*(parse_number(value) for value in values))
+    except click.BadParameter:
+        return sf.one_of(*values)
+
+
+def _show_prepared(table: Table, report: SourceReport | None, as_json: bool) -> None:
+    """Print what is declared now, and what that does to the rows."""
+    if as_json:
+        show_json(_described(table) | ({} if report is None else {"report": report.to_dict()}))
+        return
+    print_text(describe_table(table))
+    if report is not None:
+        print_text(f"\n{report}")
+
+
+def _described(table: Table) -> dict[str, Any]:
+    population = None if table.is_public else table.population
+    return {"name": table.name, "population": population, **table.to_dict()}
+
+
+def _row(table: Table) -> tuple[Any, ...]:
+    if not isinstance(table.protects, sf.Unit):
+        return table.name, table.population, table.protects.max_degree, "(a graph)"
+    unit = "public" if table.is_public else table.unit.column or "each row"
+    return table.name, unit, table.unit.max_rows, ", ".join(table.columns)

@@ -1,0 +1,162 @@
+"""What a declaration does to a source, counted exactly, for the steward alone.
+
+The counts are of protected rows. They are returned to whoever registers a table and shown on that screen; no
+file of the lab holds them, and nothing that a session can reach does.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sfumato import viz
+from sfumato.curator.catalog.columns import ListedColumn
+from sfumato.curator.catalog.description import align_cells, name_type
+from sfumato.errors import StewardWarning
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sfumato.curator.catalog.catalog import Table
+    from sfumato.engines.snapshot import ColumnSurvey, SourceSurvey
+
+_VALUES_LOST = 0.01
+"""Share of the values of a column that may be lost or clipped without a warning."""
+_ROWS_LOST = 0.1
+"""Share of the rows that may be left out, without an identifier or as too many of a unit, without one."""
+_HEADER = ("column", "missing", "not in the list", "not readable", "too low", "too high")
+_FOR_YOU = "These are exact counts of protected rows: for the steward alone, and kept nowhere."
+
+
+@dataclass(frozen=True, slots=True)
+class SourceReport:
+    """What a declaration does to a source. It prints as text, and as a table in notebooks."""
+
+    table: Table
+    survey: SourceSurvey
+
+    def sentences(self) -> list[str]:
+        """Return how many rows were read, and how many of them are left out."""
+        survey = self.survey
+        of = "" if survey.units is None else f" of {_plural(survey.units, 'unit')} ({self._unit})"
+        said = [f"{self.table.name}: {_plural(survey.rows, 'row')}{of} read."]
+        if survey.units is not None:
+            said += [self._without_unit()] if survey.without_unit else []
+            said.append(self._crowding())
+        return said
+
+    def warnings(self) -> list[str]:
+        """Return what is probably not meant, one sentence each."""
+        return list(self._find_warnings())
+
+    def warn(self) -> SourceReport:
+        """Warn of whatever is probably not meant, at the line that called the lab; return the report."""
+        if found := self.warnings():
+            text = "\n  ".join([f"The declaration of '{self.table.name}' may not fit its source.", *found])
+            warnings.warn(text, StewardWarning, stacklevel=3)
+        return self
+
+    def __str__(self) -> str:
+        grid = align_cells([_HEADER, *self._cells()]) if self.survey.columns else []
+        return "\n".join([*self.sentences(), *grid, _FOR_YOU])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        table = viz.html_table(_HEADER, self._cells()) if self.survey.columns else ""
+        return viz.paragraphs(self.sentences()) + table + viz.paragraphs([_FOR_YOU])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the counts, ready for JSON."""
+        survey = self.survey
+        return {
+            "table": self.table.name,
+            "rows": survey.rows,
+            "rows_without_unit": survey.without_unit,
+            "units": survey.units,
+            "units_with_too_many_rows": survey.crowded,
+            "rows_beyond_max_rows": survey.dropped,
+            "columns": {column.name: self._to_dict(column) for column in survey.columns},
+            "warnings": self.warnings(),
+        }
+
+    # ---- parts ----
+
+    @property
+    def _unit(self) -> str:
+        return str(self.table.unit.column)
+
+    @property
+    def _kept(self) -> int:
+        """Rows that name their unit."""
+        return self.survey.rows - self.survey.without_unit
+
+    def _without_unit(self) -> str:
+        rows = _part(self.survey.without_unit, self.survey.rows, "row")
+        return f"Left out because their {self._unit} is missing: {rows}."
+
+    def _crowding(self) -> str:
+        survey, most = self.survey, self.table.unit.max_rows
+        if not survey.crowded:
+            return f"No unit has more than {_plural(most, 'row')}, which is how many are used."
+        units = _part(survey.crowded, survey.units or 0, "unit")
+        rows = _part(survey.dropped, survey.rows, "row")
+        return f"Left out because only {_plural(most, 'row')} a unit are used: {rows} of {units}."
+
+    def _cells(self) -> list[tuple[str, ...]]:
+        return [
+            (column.name, *(_part(count, self._kept) for count in self._counts(column)))
+            for column in self.survey.columns
+        ]
+
+    def _counts(self, column: ColumnSurvey) -> tuple[int, ...]:
+        """Return the counts of one line, in the order of the header."""
+        listed = self._is_listed(column)
+        unlisted, unreadable = (column.unreadable, 0) if listed else (0, column.unreadable)
+        return column.missing, unlisted, unreadable, column.below, column.above
+
+    def _to_dict(self, column: ColumnSurvey) -> dict[str, int]:
+        names = ("missing", "unlisted", "unreadable", "below", "above")
+        return dict(zip(names, self._counts(column), strict=True))
+
+    def _is_listed(self, column: ColumnSurvey) -> bool:
+        return isinstance(self.table.columns[column.name], ListedColumn)
+
+    def _find_warnings(self) -> Iterator[str]:
+        survey = self.survey
+        if survey.without_unit > _ROWS_LOST * survey.rows:
+            yield self._without_unit()
+        if survey.dropped > _ROWS_LOST * survey.rows:
+            yield self._crowding()
+        for column in survey.columns:
+            yield from self._find_lost_values(column)
+
+    def _find_lost_values(self, column: ColumnSurvey) -> Iterator[str]:
+        name, said = f"'{column.name}'", self._kept - column.missing
+        if not said:
+            if self._kept:
+                yield f"{name} is missing in every row."
+            return
+        if column.unreadable > _VALUES_LOST * said:
+            kind = name_type(self.table.columns[column.name])
+            what = "not in its list" if self._is_listed(column) else f"not readable as a {kind}"
+            yield f"{name}: {_part(column.unreadable, said, 'value')} {what}, counted as missing."
+        for beyond, bound in ((column.below, "below the lower"), (column.above, "above the upper")):
+            if beyond > _VALUES_LOST * said:
+                yield f"{name}: {_part(beyond, said, 'value')} {bound} bound, counted as the bound."
+
+
+def _plural(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def _part(count: int, of: int, noun: str = "") -> str:
+    """Return a count and its share, which is 0 % or 100 % only if it is none or all."""
+    said = _plural(count, noun) if noun else f"{count:,}"
+    if not count:
+        return said
+    share = 100 * count / of
+    if count < of and share > 99:
+        return f"{said} (over 99 %)"
+    return f"{said} ({share:.0f} %)" if share >= 1 else f"{said} ({share:.1g} %)"

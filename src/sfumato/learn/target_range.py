@@ -1,0 +1,159 @@
+"""Where the targets of a regression lie: bought first, so that noise is for their spread, not their bounds.
+
+Declared bounds are often far wider than targets are. A few histograms, each within what the last one found,
+show the part that holds nearly all of them; the mean is then taken there.
+
+Because : docs/proofs/learners.md#targets
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato.curator.plan.spend import PureSpend
+from sfumato.learn.cells import clip_value
+from sfumato.oracle.blocks import COUNT, Add, CellKey, Constant, Divide, Multiply, SumBlock, share_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sfumato.curator.plan.spend import Spend
+    from sfumato.oracle.blocks import Value
+    from sfumato.oracle.declared import Feature
+    from sfumato.oracle.protocol import Oracle, SumAnswer
+
+    Floats = NDArray[np.float64]
+
+# Chosen with benchmarks/learners_unseen.py, on its development tables. Privacy depends on none of these.
+_CELLS = 16
+_LOOKS, _NARROWER = 3, 1.5
+"""Histograms at most, each of a range that is up to five times narrower; and by how much a range must have
+become narrower for another one."""
+_CLEAR_ROWS = 14.0
+"""Rows, in deviations of a cell's noise, from which on a histogram decides anything."""
+_TAIL = 0.01
+"""Share of the rows that may lie beyond either end of the range."""
+_MEAN_ERROR = 0.04
+"""Deviation that the noise of a mean may have, in reaches."""
+_LEAST_SHARE = 0.02
+_PRIOR = 0.25
+"""Prior deviation of the mean of the targets, in reaches."""
+_DOUBT = 1.0
+"""Deviations of noise beyond the tail that are taken for nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class TargetRange:
+    """The range that holds nearly all targets, in whole steps from the middle of their bounds."""
+
+    centre: int
+    reach: int
+
+    def clip(self, target: Feature) -> Value:
+        """Return how far a target lies from the centre, clipped to the range; in steps."""
+        if self == TargetRange(0, target.bound):
+            return target.value  # targets lie within their bounds already
+        return clip_value(Add(target.value, Constant(-self.centre)), self.reach)
+
+    def scale(self, target: Feature, unit: int) -> Value:
+        """Return the clipped target in whole numbers from −unit to unit."""
+        above = Add(self.clip(target), Constant(self.reach))
+        return Add(Divide(Multiply(above, Constant(unit)), Constant(self.reach)), Constant(-unit))
+
+
+@dataclass(frozen=True, slots=True)
+class TargetMean:
+    """A noisy number of rows and mean of their clipped targets, from Σ (r + y)/2r and Σ (r − y)/2r."""
+
+    rows: float
+    """At least what noise alone could have made."""
+    mean: float
+    """In reaches, from −1 to 1."""
+    noise: float
+    """Deviation of the noise of the mean, in reaches."""
+
+    @property
+    def shrunk(self) -> float:
+        """The mean, shrunk towards the middle of the range as far as the noise reaches."""
+        return self.mean * _PRIOR**2 / (_PRIOR**2 + self.noise**2)
+
+
+def build_mean_block(target: Feature, found: TargetRange, out_of: Spend | None = None) -> SumBlock:
+    """Return Σ (r + y) and Σ (r − y), y clipped to ±r around the centre: a row adds 2r to both together.
+
+    Their sum is the number of rows, so count and mean come from one noise for a contribution of 1.
+    """
+    clipped, reach = found.clip(target), found.reach
+    # Neither term is ever negative, so the ℓ1 norm of both is their sum, 2·reach, whatever the row.
+    terms = (Add(clipped, Constant(reach)), Add(Multiply(clipped, Constant(-1)), Constant(reach)))
+    return SumBlock(terms, 2 * reach, (2 * reach) ** 2, out_of=out_of)
+
+
+def read_mean(answer: SumAnswer, found: TargetRange) -> TargetMean:
+    """Read the answer to `build_mean_block`."""
+    upper, lower = (answer.values[:, 0] / (2 * found.reach)).tolist()
+    noise = math.sqrt(2) * answer.deviation / (2 * found.reach)
+    rows = max(1.0, noise, upper + lower)
+    return TargetMean(rows, min(1.0, max(-1.0, (upper - lower) / rows)), noise / rows)
+
+
+def share_for_mean(oracle: Oracle, target: Feature, rows: float) -> Fraction:
+    """Return the share of the spend for which the mean of so many rows is off by `_MEAN_ERROR`."""
+    whole = TargetRange(0, target.bound)
+    (noise,) = oracle.noise([build_mean_block(target, whole)], oracle.budget.main)
+    needed = math.sqrt(2) * noise.deviation / (2 * whole.reach) / (_MEAN_ERROR * rows)
+    # Laplace noise falls with the share, Gaussian noise with its root.
+    needed = needed if isinstance(oracle.budget.main, PureSpend) else needed**2
+    return Fraction(min(1.0, max(_LEAST_SHARE, needed))).limit_denominator(10**6)
+
+
+def locate_target(
+    oracle: Oracle, target: Feature, rows: float, share: Fraction
+) -> tuple[TargetRange, Fraction]:
+    """Return where nearly all targets lie, and the share that was spent: `share` for each histogram.
+
+    Nothing is asked where so few rows, by a noisy number of them, could not be told from noise.
+    """
+    found, spent = TargetRange(0, target.bound), Fraction(0)
+    (noise,) = oracle.noise([SumBlock((COUNT,), 1, 1)], share_of(oracle.budget.main, share))
+    while rows > _CLEAR_ROWS * noise.deviation and spent < _LOOKS * share:
+        narrower = _look_closer(oracle, target, found, share)
+        spent += share
+        done = (narrower.reach * _NARROWER > found.reach and spent > share) or narrower.reach < _CELLS
+        found = narrower
+        if done:
+            break
+    return found, spent
+
+
+def _look_closer(oracle: Oracle, target: Feature, found: TargetRange, share: Fraction) -> TargetRange:
+    """Count targets by cells of a range, and return the part that holds nearly all of them."""
+    width = 2 * found.reach // _CELLS + 1
+    place = Divide(Add(found.clip(target), Constant(found.reach)), Constant(width))
+    ((answer,),) = oracle.histograms([[CellKey(place, 2 * found.reach // width + 1)]], [COUNT], share=share)
+    first, last = _find_shortest(answer.values[:, 0], answer.deviation)
+    # One cell more on either side, so that the tails are not cut off at their root.
+    low = max(0, first - 1) * width - found.reach
+    high = min(2 * found.reach, (last + 2) * width) - found.reach
+    reach = max(1, (high - low) // 2)
+    return TargetRange(found.centre + low + reach, reach)
+
+
+def _find_shortest(counts: Floats, noise: float) -> tuple[int, int]:
+    """Return the first and the last of the fewest cells in a row beyond which next to nothing lies.
+
+    Noise in a cell beyond them must not widen the range, so as much as noise makes is taken for nothing.
+    """
+    cells, rows = len(counts), float(counts.sum())
+    total = np.concatenate([[0.0], np.cumsum(counts)])
+    for size in range(1, cells):
+        inside = total[size:] - total[:-size]
+        most = int(inside.argmax())
+        if rows - inside[most] <= 2 * _TAIL * rows + _DOUBT * noise * math.sqrt(cells - size):
+            return most, most + size - 1
+    return 0, cells - 1
