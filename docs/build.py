@@ -18,6 +18,7 @@ DOCS = Path(__file__).parent
 sys.path.insert(0, str(DOCS))  # tests run this file from elsewhere
 
 from rooms import rooms_picture  # noqa: E402
+from sql_matrix import sql_page  # noqa: E402
 
 
 def errors_page() -> str:
@@ -115,6 +116,7 @@ PAGES = {
     "errors.md": errors_page,
     "engines.md": engines_page,
     "limits.md": limits_page,
+    "sql.md": sql_page,
     "images/rooms.svg": rooms_picture,
 }
 

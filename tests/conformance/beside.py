@@ -13,7 +13,7 @@ import duckdb
 
 from sfumato.engines.duckdb import DuckDBEngine
 from sfumato.engines.program import CellHistogram, CellHistograms, CellKey, CellSums, KeyedSums
-from sfumato.engines.rows import Bounded, Joined, PerUnit, Scan
+from sfumato.engines.rows import Bounded, Joined, Ordered, PerUnit, Scan
 from sfumato.engines.values import Column
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def _followed(rows: Rows) -> tuple[Rows, Value]:
         case Joined(left):
             inner, of = _followed(left)
             return replace(rows, left=inner), of
-        case Bounded(inside):
+        case Bounded(inside) | Ordered(inside):
             inner, of = _followed(inside)
             return replace(rows, rows=inner), of
         case PerUnit(inside):

@@ -72,6 +72,11 @@ _FIGURES = (
     "GREATEST(LEAST(SUM(stay), 60), -5)",
     "AVG(tip)",
     "AVG(gain)",
+    "ARG_MIN(tip, CAST(gain * 8 AS INTEGER) * 500 + stay)",
+    "ARG_MAX(stay, day)",
+    "FIRST(tip ORDER BY cost)",
+    "LAST(gain ORDER BY day DESC)",
+    "SQRT(SUM(tip))",
 )
 
 
@@ -91,11 +96,61 @@ def per_unit(draw: random.Random) -> Pool:
     else:
         pool = _inner("per unit and key" if key else "per unit", source)
     exact = not any("AVG" in figure for figure in (x, y))
-    direct = where.direct and "SUM(stay)" not in x + y
+    # Rows that tie by time are told apart by their values here, and by chance in plain SQL.
+    by_time = any(name in x + y for name in ("ARG_", "FIRST", "LAST", "SQRT"))
+    direct = where.direct and "SUM(stay)" not in x + y and not by_time
     numbers = tuple(
         Part(part.sql, direct, exact or part.sql == "z", natural=part.natural) for part in pool.numbers
     )
     return replace(pool, numbers=numbers, direct=direct and exact)
+
+
+_WINDOWS = (
+    "LAG({}) OVER ({} {})",
+    "LAG({}, 2) OVER ({} {} DESC)",
+    "LEAD({}) OVER ({} {}, gain)",
+    "FIRST_VALUE({}) OVER ({} {})",
+    "ROW_NUMBER() OVER ({1} {2})",
+    "RANK() OVER ({1} {2})",
+    "DENSE_RANK() OVER ({1} {2} DESC)",
+    "DATE_DIFF('day', LAG(day) OVER ({1} {2}), day)",
+)
+
+
+def history(draw: random.Random) -> Pool:
+    """Rows with what others of their unit have, before or after them in some order."""
+    by = draw.choice(["day", "seen", "cost", "stay", "score"])
+    x, y = (
+        draw.choice(_WINDOWS).format(draw.choice(["cost", "tip", "flag"]), "PARTITION BY who ORDER BY", by)
+        for _ in range(2)
+    )
+    where = f" WHERE {condition(draw, VISITS, 1).sql}" if draw.random() < 0.4 else ""
+    source = f"SELECT who, {x} AS x, {y} AS y, tip AS z FROM visits{where}"
+    if draw.random() < 0.4:
+        number = f"ROW_NUMBER() OVER (PARTITION BY who ORDER BY {by})"
+        kept = draw.choice(["nth = 1", "nth <= 2", "nth > 1", "nth IN (1, 3)"])
+        source = (
+            f"SELECT * FROM (SELECT *, {number} AS nth, {x} AS x, {y} AS y, tip AS z FROM visits{where}) "
+        )
+        source += f"WHERE {kept}"
+    pool = _inner("history", source)
+    return replace(pool, direct=False)
+
+
+def existing(draw: random.Random) -> Pool:
+    """Rows of units that have a row somewhere else, or have none; or of listed places."""
+    inner = condition(draw, VISITS, 1).sql
+    tests = [
+        "EXISTS (SELECT 1 FROM stays AS s WHERE s.who = v.who AND s.nights > 3)",
+        f"NOT EXISTS (SELECT * FROM visits AS w WHERE w.who = v.who AND ({inner}))",
+        "who IN (SELECT who FROM stays GROUP BY who HAVING COUNT(*) > 1)",
+        "ward IN (SELECT ward FROM wards WHERE beds > 3)",
+        "ward NOT IN (SELECT ward FROM wards WHERE region = 'N')",
+        "EXISTS (SELECT 1 FROM wards AS w WHERE w.ward = v.ward AND w.beds > 3) OR ok",
+    ]
+    chosen = " AND ".join(f"({each})" for each in draw.sample(tests, draw.choice([1, 1, 2])))
+    source = f"SELECT * FROM visits AS v WHERE {chosen}"
+    return replace(VISITS, kind="existing", source=f"({source}) AS q", direct=False)
 
 
 def with_(draw: random.Random) -> Pool:
@@ -190,6 +245,8 @@ _SOURCES = (
     selected,
     per_unit,
     per_unit,
+    history,
+    existing,
     with_,
     looked_up,
     paired,

@@ -20,6 +20,7 @@ from sfumato.engines.rows import (
     Counted,
     Joined,
     Largest,
+    Ordered,
     PerUnit,
     Present,
     Rows,
@@ -230,6 +231,8 @@ class Reference:
                 return self._per_unit(rows)
             case Bounded():
                 return self._bounded(rows)
+            case Ordered():
+                return self._ordered(rows)
 
     def _joined(self, rows: Joined) -> list[Row]:
         left, right = self.rows(rows.left), self.rows(rows.right)
@@ -270,6 +273,13 @@ class Reference:
             for (unit, *key), group in groups.items()
         ]
 
+    def _ordered(self, rows: Ordered) -> list[Row]:
+        holds, units = condition(rows.where), defaultdict(list)
+        for row in self.rows(rows.rows):
+            if holds(row.columns) is True:
+                units[row.unit].append(row)
+        return [made for own in units.values() for made in _in_order(own, rows)]
+
     def _bounded(self, rows: Bounded) -> list[Row]:
         holds, cell = condition(rows.where), [value(part) for part in rows.cell]
         kept: list[Row] = []
@@ -302,6 +312,44 @@ class Reference:
                 for row in rows:
                     groups[row.unit].append(row)
                 return sorted([figure(each)(group) for each in program.figures] for group in groups.values())
+
+
+def _in_order(own: list[Row], rows: Ordered) -> list[Row]:
+    """The rows of one unit, each with its positions: missing values last, then the keyed order."""
+    by = [(value(each), -1 if falls else 1) for each, falls in rows.order]
+
+    def key(row: Row) -> tuple[Any, ...]:
+        found = [(read(row.columns), sign) for read, sign in by]
+        return tuple((1, 0) if number is None else (0, sign * number) for number, sign in found)
+
+    ranked = sorted(own, key=lambda row: (*key(row), row.place))
+    keys = [key(row) for row in ranked]
+    different = sorted(set(keys))
+    reads = [None if each.value is None else value(each.value) for each in rows.positions]
+
+    def position(at: int, each: Any, read: Any) -> Any:
+        match each.function:
+            case "row_number":
+                return at + 1
+            case "rank":
+                return keys.index(keys[at]) + 1
+            case "dense_rank":
+                return different.index(keys[at]) + 1
+        place = {"lag": at - each.offset, "lead": at + each.offset, "first_value": 0}[each.function]
+        return read(ranked[place].columns) if 0 <= place < len(ranked) else None
+
+    return [
+        Row(
+            row.unit,
+            row.place,
+            row.columns
+            | {
+                (rows.at, f"v{i}"): position(at, each, read)
+                for i, (each, read) in enumerate(zip(rows.positions, reads, strict=True))
+            },
+        )
+        for at, row in enumerate(ranked)
+    ]
 
 
 def figure(term: Any) -> Callable[[list[Row]], Any]:

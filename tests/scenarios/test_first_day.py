@@ -32,9 +32,9 @@ ANSWERABLE = [question for question in QUESTIONS if question.answerable]
 REFUSED = [question for question in QUESTIONS if not question.answerable]
 
 NOT_YET = {
-    "admissions": (2, 4, 6, 8, 10, 12, 14, 15, 17, 18, 19, 20),
-    "orders": (1, 2, 3, 4, 5, 9, 11, 12, 14, 16, 17, 18, 19, 20),
-    "employees": (2, 5, 8, 9, 12, 13, 14, 15, 16, 17, 18, 20),
+    "admissions": (2, 4, 6, 10, 12, 14, 15, 18, 20),
+    "orders": (2, 3, 4, 5, 9, 12, 16, 17, 18, 19, 20),
+    "employees": (2, 5, 8, 9, 13, 14, 15, 16, 17, 18, 20),
 }
 """Questions that are refused today, or answered without the group of missing keys."""
 
@@ -245,4 +245,4 @@ def test_a_question_about_single_rows_is_refused_with_an_alternative(
 
 
 def test_so_many_are_answered() -> None:
-    assert len(ANSWERABLE) - sum(map(len, NOT_YET.values())) >= 18
+    assert len(ANSWERABLE) - sum(map(len, NOT_YET.values())) >= 25

@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from sfumato.cli.advice import advise_in_shell
 from sfumato.errors import SfumatoError, StewardWarning
 
 if TYPE_CHECKING:
@@ -48,11 +49,14 @@ class CodedGroup(click.Group):
         try:
             with _plain_warnings():
                 return super().invoke(ctx)
-        except SfumatoError as problem:
+        except SfumatoError as error:
+            problem = advise_in_shell(error)
             print_text(_json(problem.to_dict()) if ctx.meta.get("json") else problem, error=True)
             ctx.exit(problem.exit_code)
-        except OSError as problem:
-            print_text(f"{problem.strerror}: {problem.filename}", error=True)
+        except BrokenPipeError:
+            raise  # whoever read the output has seen enough, as in `| head`
+        except OSError as error:
+            print_text(f"{error.strerror}: {error.filename}", error=True)
             ctx.exit(2)
 
 

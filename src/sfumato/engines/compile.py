@@ -22,6 +22,7 @@ from sfumato.engines.rows import (
     Bounded,
     Computed,
     Joined,
+    Ordered,
     PerUnit,
     Present,
     Scan,
@@ -37,21 +38,34 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from sfumato.engines.dialect import Dialect
+    from sfumato.engines.kernels.long_programs import ColumnProgram
     from sfumato.engines.program import CellKey, EngineProgram, Term
     from sfumato.engines.rows import Rows
     from sfumato.engines.values import Value
 
-__all__ = ["Layout", "compile_program"]
+__all__ = ["Layout", "compile_columns", "compile_program", "find_ranges"]
 
 
 def compile_program(program: EngineProgram[Any], layouts: Mapping[str, Layout], dialect: Dialect) -> str:
     """Return one SELECT. `layouts` knows every snapshot that is read."""
+    return _ProgramWriter(_write_relations(program, layouts, dialect)).write_program(program)
+
+
+def compile_columns(found: ColumnProgram, layouts: Mapping[str, Layout], dialect: Dialect) -> str:
+    """Return one SELECT of the columns that a program is computed from, for all rows that it uses."""
+    relations = _write_relations(found.program, layouts, dialect)
+    chosen = ", ".join(map(relations.expressions.write_value, found.columns))
+    where = relations.expressions.write_condition(found.program.where)
+    return f"SELECT {chosen} FROM {relations.write_source(found.rows)} WHERE {where}"  # noqa: S608
+
+
+def _write_relations(
+    program: EngineProgram[Any], layouts: Mapping[str, Layout], dialect: Dialect
+) -> RelationWriter:
     _require_distinct(program.rows)
     at = {scan.at: layouts[scan.snapshot] for scan in list_scans(program.rows) if isinstance(scan, Scan)}
     used = find_used(program, lambda column: column.name in at[column.at].texts)
-    ranges = _value_ranges(program.rows, layouts)
-    relations = RelationWriter(dialect, layouts, used, frozenset(at), ranges)
-    return _ProgramWriter(relations).write_program(program)
+    return RelationWriter(dialect, layouts, used, frozenset(at), find_ranges(program.rows, layouts))
 
 
 # ---- what a program looks at -------------------------------------------------------------------------------
@@ -70,13 +84,13 @@ def _numbers(rows: Rows) -> list[int]:
             return _numbers(left) + _numbers(right)
         case Bounded(inner):
             return _numbers(inner)
-        case PerUnit(inner) | Computed(inner):
+        case PerUnit(inner) | Computed(inner) | Ordered(inner):
             return [*_numbers(inner), rows.at]
         case Scan() | UnitSizes():
             return [rows.at]
 
 
-def _value_ranges(rows: Rows, layouts: Mapping[str, Layout]) -> ValueRanges:
+def find_ranges(rows: Rows, layouts: Mapping[str, Layout]) -> ValueRanges:
     """Return ranges over stored columns, and over computed ones that are narrow.
 
     Columns of other sources may have the names of stored ones, so nothing is taken to be known of them.
@@ -100,7 +114,7 @@ def _layers(rows: Rows) -> list[Computed]:
     match rows:
         case Computed(inner):
             return [*_layers(inner), rows]
-        case PerUnit(inner) | Bounded(inner):
+        case PerUnit(inner) | Bounded(inner) | Ordered(inner):
             return _layers(inner)
     return []
 

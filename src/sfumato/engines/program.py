@@ -204,6 +204,9 @@ class Engine(Protocol):
     def survey(self, source: Any, preparation: Preparation) -> SourceSurvey:
         """Return the counts that `prepare` would, and keep nothing."""
 
+    def list_columns(self, source: Any) -> dict[str, str]:
+        """Return what kind of values each column of a source has, by the source's own types and no row."""
+
     def check(self, program: EngineProgram[Any]) -> None:
         """Raise EngineError unless the snapshots of a program can be opened now. No row is read."""
 

@@ -18,6 +18,7 @@ from sfumato.engines.rows import (
     Counted,
     Joined,
     Largest,
+    Ordered,
     PerUnit,
     Present,
     Scan,
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from sfumato.engines.dialect import Dialect
-    from sfumato.engines.rows import Figure, Rows
+    from sfumato.engines.rows import Figure, Position, Rows
     from sfumato.engines.used_columns import TextTest, UsedColumns
     from sfumato.engines.value_ranges import ValueRanges
     from sfumato.engines.values import Predicate, Value
@@ -145,6 +146,8 @@ class RelationWriter:
                 return self._write_bounded(rows)
             case Computed():
                 return self._write_computed(rows)
+            case Ordered():
+                return self._write_ordered(rows)
 
     def _write_scan(self, rows: Scan) -> str:
         layout, used = self.layouts[rows.snapshot], self.used.columns.get(rows.at, set())
@@ -231,6 +234,29 @@ class RelationWriter:
         chosen = ", ".join([*self._all_columns(rows.rows), *columns])
         return f"SELECT {chosen} FROM {self.write_source(rows.rows)}{self.dialect.fence}"  # noqa: S608
 
+    def _write_ordered(self, rows: Ordered) -> str:
+        value = self.expressions.write_value
+        by = [f"{value(each)}{' DESC' if falls else ''} NULLS LAST" for each, falls in rows.order]
+        columns = [
+            f"CAST({self._write_position(each, rows, by)} AS {self.dialect.wide}) AS r{rows.at}_v{i}"
+            for i, each in enumerate(rows.positions)
+        ]
+        chosen, where = ", ".join([*self._all_columns(rows.rows), *columns]), rows.where
+        source = self.write_source(rows.rows)
+        return f"SELECT {chosen} FROM {source} WHERE {self.expressions.write_condition(where)}"  # noqa: S608
+
+    def _write_position(self, position: Position, rows: Ordered, by: list[str]) -> str:
+        # Rows that tie in their rank have one; of other positions the keyed order decides, then the columns.
+        ranked = position.function in ("rank", "dense_rank")
+        place = ["place"] if self._has_places(rows.rows) else []
+        tied = [] if isinstance(rows.rows, Scan) else self._columns(rows.rows)
+        order = ", ".join([*by, *([] if ranked else place + [f"{column} NULLS LAST" for column in tied])])
+        over = f"OVER (PARTITION BY unit ORDER BY {order or 'unit'})"
+        if position.value is None:
+            return f"{position.function}() {over}"
+        offset = f", {position.offset:d}" if position.function in ("lag", "lead") else ""
+        return f"{position.function}({self.expressions.write_value(position.value)}{offset}) {over}"
+
     def _typed(self, value: Value) -> str:
         kind = "BIGINT" if self.ranges.is_narrow(value) else self.dialect.wide
         return f"CAST({self.expressions.write_value(value)} AS {kind})"
@@ -269,6 +295,8 @@ class RelationWriter:
                 return self._columns(inner)
             case Computed(inner):
                 return self._columns(inner) + [f"r{rows.at}_v{i}" for i in range(len(rows.values))]
+            case Ordered(inner):
+                return self._columns(inner) + [f"r{rows.at}_v{i}" for i in range(len(rows.positions))]
 
     def _has_places(self, rows: Rows) -> bool:
         match rows:
@@ -276,7 +304,7 @@ class RelationWriter:
                 return self.layouts[snapshot].has_places
             case UnitSizes():
                 return False
-            case Joined(inner) | PerUnit(inner) | Bounded(inner) | Computed(inner):
+            case Joined(inner) | PerUnit(inner) | Bounded(inner) | Computed(inner) | Ordered(inner):
                 return self._has_places(inner)
 
 
@@ -300,7 +328,7 @@ def _number(rows: Rows) -> int:
     match rows:
         case Joined(inner) | Bounded(inner):
             return _number(inner)
-        case Scan() | UnitSizes() | PerUnit() | Computed():
+        case Scan() | UnitSizes() | PerUnit() | Computed() | Ordered():
             return rows.at
 
 
@@ -309,5 +337,5 @@ def _home(rows: Rows) -> str:
     match rows:
         case Scan(snapshot) | UnitSizes(snapshot):
             return snapshot
-        case Joined(left) | PerUnit(left) | Bounded(left) | Computed(left):
+        case Joined(left) | PerUnit(left) | Bounded(left) | Computed(left) | Ordered(left):
             return _home(left)

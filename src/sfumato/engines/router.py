@@ -70,6 +70,11 @@ class EngineRouter:
             source, preparation
         )
 
+    def list_columns(self, source: Any) -> dict[str, str]:
+        """Return what kind of values each column of a source has, by the source's own types and no row."""
+        host = find_host(source)
+        return self._engine(None if host is None else host.locate_snapshots(source)).list_columns(source)
+
     def check(self, program: EngineProgram[Any]) -> None:
         """Raise EngineError unless the snapshots of a program can be opened now. No row is read."""
         with limit_more(self.limits):

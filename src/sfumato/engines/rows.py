@@ -141,7 +141,36 @@ class Computed:
     at: int
 
 
-Rows = Scan | UnitSizes | Joined | PerUnit | Bounded | Computed
+@tagged("Place", "function", "value", "offset")
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A row's number among those of its unit (row_number, rank, dense_rank), or a value of another row.
+
+    lag and lead are so many rows before and after, first_value is the first; missing where there is none.
+    """
+
+    function: str
+    value: Value | None = None
+    offset: int = 1
+
+
+@tagged("Ordered", "rows", "where", "order", "positions", "at")
+@dataclass(frozen=True, slots=True)
+class Ordered:
+    """Rows that satisfy `where`, with columns v0, v1, … for positions in the order of their unit's rows.
+
+    `order` pairs values with whether they descend; missing values come last. Rows that tie there are in the
+    keyed order of the snapshot, which looks at the unit's own rows alone.
+    """
+
+    rows: Rows
+    where: Predicate
+    order: tuple[tuple[Value, bool], ...]
+    positions: tuple[Position, ...]
+    at: int
+
+
+Rows = Scan | UnitSizes | Joined | PerUnit | Bounded | Computed | Ordered
 
 ALL = Every()
 """The condition that every row satisfies."""
@@ -154,5 +183,5 @@ def list_scans(rows: Rows) -> tuple[Scan | UnitSizes, ...]:
             return (rows,)
         case Joined(left, right):
             return (*list_scans(left), *list_scans(right))
-        case PerUnit(inner) | Bounded(inner) | Computed(inner):
+        case PerUnit(inner) | Bounded(inner) | Computed(inner) | Ordered(inner):
             return list_scans(inner)

@@ -232,7 +232,7 @@ CODES: dict[str, str] = {
     "SF-Q156": "The parts of a partition are about different people only if each question is asked of its own part's frame.",
     "SF-Q157": "Tables can be joined only if they are in the same database or both in the lab's own files. Register both from the same place.",
     "SF-Q158": "One unit could make an engine carry or compute so much that failing, or taking long, would say whether it is there. The limits are in docs/limits.md. Join fewer tables, aggregate by unit before a join, or test texts with shorter patterns.",
-    "SF-Q159": "Patterns are short, so that matching one takes little time whatever the text is. Use fewer wildcards, or several conditions.",
+    "SF-Q159": "A pattern of LIKE has at most 32 wildcards. A regular expression must be one that stands for a few patterns of LIKE: texts, choices, listed characters, bounded repetitions, and .* between them.",
     "SF-Q190": "In a hostile session a reply leaves at a time that follows from public facts: the question, and how long one pass over the table takes as the steward declared it. This question would not be done by the last of these times. Nothing was charged.",
     # noise
     "SF-N201": "Noise scales lie between 1/1000 and 2^40 grid steps. Far smaller means hardly any privacy, far larger hardly any answer.",

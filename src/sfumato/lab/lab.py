@@ -24,6 +24,7 @@ from sfumato.files.durable import create_private_file, create_private_folder, lo
 from sfumato.lab.analysts import GrantedLab, grant_later, grant_quota, list_analysts, revoke_quota
 from sfumato.lab.backup import back_up
 from sfumato.lab.budget_view import BudgetView, list_populations, view_budget
+from sfumato.lab.draft import draft_schema
 from sfumato.lab.folder import (
     DRAFT,
     KEY,
@@ -152,6 +153,22 @@ class Lab:
             found = self.engine.survey(source, require_rows_not_edges(table))
         return SourceReport(table, found).warn()
 
+    def draft_schema(
+        self,
+        source: Any,
+        *,
+        unit: Protected | None = None,
+        columns: Mapping[str, DeclaredColumn] | None = None,
+        budget: Budget | None = None,
+    ) -> str:
+        """Return the text of a schema file with what was said, and comments for all other columns.
+
+        The steward fills in the rest and gives the file to `check` and `register`. Nothing is stored.
+        """
+        said = Schema(unit, dict(columns or {}), budget, Neighbours.ADD_REMOVE, None)
+        with name_disk_errors():
+            return draft_schema(self.engine, source, said)
+
     def advance(
         self,
         name: str,
@@ -225,7 +242,7 @@ class Lab:
 
     def publish(self, sql: str, **spend: Unpack[Spending]) -> Release:
         """Release a question once for all: the steward pays, and everyone may read the answer for nothing."""
-        release = self.session().sql(sql).release(**spend)
+        release = self.session().question(sql).release(**spend)
         asked = {name: value for name, value in spend.items() if value is not None}
         # What was declared is kept beside the question: its answer stays readable when tables change.
         tables = {table.name: table for table in release.tables}

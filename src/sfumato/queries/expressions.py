@@ -26,6 +26,7 @@ from sfumato.curator.question.relation import (
     Negation,
     Truth,
     UnitAggregate,
+    UnitWindow,
 )
 from sfumato.errors import PolicyError
 from sfumato.queries.functions import INSTEAD, read_function_call
@@ -36,10 +37,12 @@ from sfumato.queries.leaves import (
     parse_date,
     parse_interval,
     parse_literal,
+    parse_position,
     parse_sides,
     parse_text,
     refuse_other_parts,
 )
+from sfumato.queries.patterns import expand_expression
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -67,8 +70,15 @@ def _unsupported(node: exp.Expression) -> PolicyError:
         return PolicyError(
             "SF-Q147",
             f"{what} is not supported within the rows of one unit.",
-            known="COUNT, SUM, AVG, MIN, MAX",
+            known="COUNT, SUM, AVG, MIN, MAX, ARG_MIN, ARG_MAX, FIRST and LAST with ORDER BY",
             try_="SELECT patient_id, SUM(cost) AS cost FROM visits GROUP BY patient_id",
+        )
+    if isinstance(node, exp.Subquery | exp.Select):
+        return PolicyError(
+            "SF-Q147",
+            "A number from a subquery is not supported here.",
+            why="a number about people is only available with noise, and is paid for",
+            try_="ask SELECT AVG(cost) FROM visits first, then compare with the number that was released",
         )
     return PolicyError(
         "SF-Q147",
@@ -149,6 +159,72 @@ def _parse_cast(node: exp.Expression) -> Expression:
 
 # ---- aggregates of one unit's rows -------------------------------------------------------------------------
 
+_UNIT_ENDS: dict[type[exp.Expression], str] = {
+    exp.ArgMin: "arg_min",
+    exp.ArgMax: "arg_max",
+    exp.First: "first",
+    exp.Last: "last",
+}
+
+
+def _parse_unit_end(node: exp.Expression) -> Expression:
+    """arg_min(x, t), arg_max(x, t), and FIRST and LAST of x in an order."""
+    figure = _UNIT_ENDS[type(node)]
+    refuse_other_parts(node, "this", "expression")
+    if figure.startswith("arg"):
+        return UnitAggregate(figure, parse_expression(node.this), parse_expression(node.expression))
+    ordered = node.this.expressions if isinstance(node.this, exp.Order) else []
+    if len(ordered) != 1:
+        raise PolicyError(
+            "SF-Q149", f"{figure.upper()} needs an order.", try_=f"{figure.upper()}(cost ORDER BY day)"
+        )
+    by, falls = parse_ordered(ordered[0])
+    # The first of a descending order is the last of the ascending one.
+    meant = {"first": "last", "last": "first"}[figure] if falls else figure
+    return UnitAggregate(meant, parse_expression(node.this.this), by)
+
+
+def parse_ordered(node: exp.Expression) -> tuple[Expression, bool]:
+    """Return an expression of ORDER BY and whether it descends; missing values come last either way."""
+    refuse_other_parts(node, "this", "desc", "nulls_first")
+    if node.args.get("nulls_first"):
+        raise PolicyError("SF-Q103", "NULLS FIRST is not supported here.", try_="ORDER BY … NULLS LAST")
+    return parse_expression(node.this), bool(node.args.get("desc"))
+
+
+# ---- rows of one unit in an order --------------------------------------------------------------------------
+
+_WINDOWS: dict[type[exp.Expression], str] = {
+    exp.RowNumber: "row_number",
+    exp.Rank: "rank",
+    exp.DenseRank: "dense_rank",
+    exp.Lag: "lag",
+    exp.Lead: "lead",
+    exp.FirstValue: "first_value",
+}
+
+
+def _parse_window(node: exp.Expression) -> Expression:
+    refuse_other_parts(node, "this", "partition_by", "order", "over")
+    function, order = node.this, node.args.get("order")
+    if type(function) not in _WINDOWS or order is None:
+        raise PolicyError(
+            "SF-Q147",
+            f"{describe_node(function)} OVER (…) is not supported within the rows of one unit.",
+            known="ROW_NUMBER, RANK, DENSE_RANK, LAG, LEAD, FIRST_VALUE, each with ORDER BY",
+            try_="LAG(day) OVER (PARTITION BY patient_id ORDER BY day), or a subquery grouped by the unit",
+        )
+    refuse_other_parts(function, "this", "offset")
+    of, offset = function.args.get("this"), function.args.get("offset")
+    return UnitWindow(
+        _WINDOWS[type(function)],
+        None if of is None else parse_expression(of),
+        tuple(parse_expression(each) for each in node.args.get("partition_by") or ()),
+        tuple(parse_ordered(each) for each in order.expressions),
+        1 if offset is None else parse_position(offset, 1000) + 1,
+    )
+
+
 _UNIT_AGGREGATES: dict[type[exp.Expression], str] = {
     exp.Sum: "sum",
     exp.Avg: "avg",
@@ -193,7 +269,9 @@ _VALUES: dict[type[exp.Expression], Callable[[exp.Expression], Expression]] = {
     exp.Interval: lambda node: Literal(parse_interval(node)),
     exp.Cast: _parse_cast,
     exp.Count: _parse_count,
+    exp.Window: _parse_window,
     **dict.fromkeys(_UNIT_AGGREGATES, _parse_unit_aggregate),
+    **dict.fromkeys(_UNIT_ENDS, _parse_unit_end),
 }
 
 
@@ -259,6 +337,16 @@ def _parse_not_equal(node: exp.Expression) -> Condition:
     return Negation(_parse_comparison(exp.EQ(this=left, expression=right)))
 
 
+def _parse_null_safe(node: exp.Expression) -> Condition:
+    """IS NOT DISTINCT FROM and IS DISTINCT FROM: two missing values are alike, and nothing is unknown."""
+    left, right = (parse_expression(part) for part in parse_sides(node))
+    missing = [IsNull(part) for part in (left, right) if not isinstance(part, Literal)]
+    present = tuple(Negation(part) for part in missing)
+    equal = Conjunction((*present, Comparison(left, "=", right)))
+    alike = Disjunction((equal, Conjunction(tuple(missing)))) if len(missing) == 2 else equal
+    return Negation(alike) if isinstance(node, exp.NullSafeNEQ) else alike
+
+
 def _parse_in(node: exp.Expression) -> Condition:
     refuse_other_parts(node, "this", "expressions")
     part = parse_expression(node.this)
@@ -302,16 +390,38 @@ def _parse_ilike(node: exp.Expression) -> Condition:
     return _negate_if_typed(node, Like(FunctionCall("lower", (parse_expression(node.this),)), pattern))
 
 
+def _parse_regular_expression(node: exp.Expression) -> Condition:
+    """regexp_matches finds a regular expression anywhere, the others match the whole text."""
+    refuse_other_parts(node, "this", "expression", "flag", "full_match")
+    text, pattern = parse_expression(node.this), parse_text(node.expression)
+    flag = node.args.get("flag")
+    blind = isinstance(node, exp.RegexpILike) or (flag is not None and parse_text(flag) == "i")
+    if flag is not None and not blind:
+        raise PolicyError(
+            "SF-Q159", "Only the option 'i' is supported here.", try_="REGEXP_MATCHES(x, 'a', 'i')"
+        )
+    if blind:
+        text, pattern = FunctionCall("lower", (text,)), fold_ascii(pattern, upper=False)
+    whole = isinstance(node, exp.RegexpFullMatch | exp.SimilarTo)
+    return Disjunction(tuple(Like(text, each) for each in expand_expression(pattern, whole=whole)))
+
+
 _CONDITIONS: dict[type[exp.Expression], Callable[[exp.Expression], Condition]] = {
     exp.Paren: _parse_nested,
     exp.Not: _parse_not,
     exp.And: _parse_and,
     exp.Or: _parse_or,
     exp.NEQ: _parse_not_equal,
+    exp.NullSafeEQ: _parse_null_safe,
+    exp.NullSafeNEQ: _parse_null_safe,
     exp.In: _parse_in,
     exp.Between: _parse_between,
     exp.Is: _parse_is,
     exp.Like: _parse_like,
     exp.ILike: _parse_ilike,
+    exp.RegexpLike: _parse_regular_expression,
+    exp.RegexpILike: _parse_regular_expression,
+    exp.RegexpFullMatch: _parse_regular_expression,
+    exp.SimilarTo: _parse_regular_expression,
     **dict.fromkeys(COMPARISONS, _parse_comparison),
 }

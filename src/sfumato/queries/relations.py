@@ -10,12 +10,17 @@ from sfumato.curator.lower.relations import require_few_tables
 from sfumato.curator.question.relation import (
     Alias,
     BaseTable,
+    Condition,
     Conjunction,
+    Disjunction,
+    Exists,
     Expression,
+    Extension,
     Filter,
     GroupByUnit,
     Join,
     Name,
+    Negation,
     Projection,
     Relation,
 )
@@ -26,6 +31,7 @@ from sfumato.queries.leaves import (
     parse_column_name,
     parse_identifier,
     parse_position,
+    parse_sides,
     refuse_other_parts,
 )
 
@@ -50,8 +56,59 @@ def parse_rows(select: exp.Select, known: Known) -> Relation:
     where = select.args.get("where")
     if where is not None:
         refuse_other_parts(where, "this")
-        relation = Filter(relation, parse_condition(where.this))
+        relation = Filter(relation, parse_where(where.this, known))
     return relation
+
+
+def parse_where(node: exp.Expression, known: Known) -> Condition:
+    """Return the condition of a WHERE, in which EXISTS and IN may have subqueries."""
+    match node:
+        case exp.Paren():
+            refuse_other_parts(node, "this")
+            return parse_where(node.this, known)
+        case exp.Not():
+            refuse_other_parts(node, "this")
+            return Negation(parse_where(node.this, known))
+        case exp.And():
+            return Conjunction(tuple(parse_where(part, known) for part in parse_sides(node)))
+        case exp.Or():
+            return Disjunction(tuple(parse_where(part, known) for part in parse_sides(node)))
+        case exp.Exists():
+            refuse_other_parts(node, "this")
+            return _parse_exists(node.this, known)
+        case exp.In() if node.args.get("query") is not None:
+            refuse_other_parts(node, "this", "query")
+            return _parse_in_subquery(node, known)
+    return parse_condition(node)
+
+
+def _parse_exists(select: Any, known: Known) -> Exists:
+    """What an EXISTS selects does not matter: a row is there or not."""
+    if not isinstance(select, exp.Select) or select.args.get("group") is not None:
+        return Exists(parse_subquery(select, known), Conjunction())
+    refuse_other_parts(select, "with_", "expressions", "from_", "joins", "where")
+    where = select.args.get("where")
+    inner = select.copy()
+    inner.set("where", None)
+    held = Conjunction() if where is None else parse_where(where.this, known)
+    return Exists(parse_rows(inner, parse_with(select, known)), held)
+
+
+def _parse_in_subquery(node: exp.In, known: Known) -> Exists:
+    select = node.args["query"].this if isinstance(node.args["query"], exp.Subquery) else node.args["query"]
+    if not isinstance(select, exp.Select) or len(select.expressions) != 1:
+        raise PolicyError(
+            "SF-Q102", "IN takes a SELECT of one column.", try_="ward IN (SELECT ward FROM wards)"
+        )
+    one = parse_expression(node.this)
+    # SELECT DISTINCT says what IN means anyway.
+    plain = select.copy()
+    plain.set("distinct", None)
+    other = parse_expression(_strip_alias(plain.expressions[0]))
+    if select.args.get("group") is not None:
+        return Exists(parse_subquery(plain, known), Conjunction(), ((one, other),))
+    refuse_other_parts(plain, "with_", "expressions", "from_", "joins", "where")
+    return Exists(parse_rows(plain, parse_with(plain, known)), Conjunction(), ((one, other),))
 
 
 def parse_with(select: exp.Select, known: Known) -> Known:
@@ -135,9 +192,10 @@ def parse_subquery(node: Any, known: Known) -> Relation:
         return _parse_group_by_unit(inner, node)
     if node.args.get("having") is not None:
         raise PolicyError("SF-Q120", "HAVING needs a GROUP BY.", try_="WHERE")
-    if len(node.expressions) == 1 and isinstance(node.expressions[0], exp.Star):
+    if node.expressions and isinstance(node.expressions[0], exp.Star):
         refuse_other_parts(node.expressions[0])
-        return inner
+        more = _parse_columns(node.expressions[1:])
+        return Extension(inner, more) if more else inner
     return Projection(inner, _parse_columns(node.expressions))
 
 

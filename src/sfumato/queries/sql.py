@@ -28,10 +28,10 @@ from sfumato.queries.answer_clauses import (
     parse_limit,
     parse_order_by,
 )
-from sfumato.queries.expressions import parse_condition, parse_expression
+from sfumato.queries.expressions import parse_expression
 from sfumato.queries.figures import default_name, parse_figure
 from sfumato.queries.leaves import parse_column_name, parse_identifier, refuse_other_parts
-from sfumato.queries.relations import optional_names, parse_group_key, parse_rows, parse_with
+from sfumato.queries.relations import optional_names, parse_group_key, parse_rows, parse_where, parse_with
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -67,7 +67,7 @@ def parse_question(text: str) -> Question:
 
 def parse_condition_text(text: str) -> Condition:
     """Return the condition that a text after WHERE states, or raise a coded refusal."""
-    return parse_condition(parse_condition_node(text))
+    return parse_where(parse_condition_node(text), {})
 
 
 def parse_condition_node(text: str) -> exp.Expression:
@@ -109,9 +109,22 @@ def _parse_safely(text: str, parse: Callable[[], Sequence[Any]]) -> Sequence[Any
         deep = any(statement and _measure_depth(statement) > DEEPEST for statement in statements)
     except Exception as problem:  # some texts, such as {:1}, make sqlglot fail in ways of its own
         raise PolicyError("SF-Q101", "This text is not valid SQL.", **_error_place(problem)) from None
+    _refuse_tilde(text, statements)
     if deep:
         raise PolicyError("SF-Q113", f"A question may be nested at most {DEEPEST} levels deep.")
     return statements
+
+
+def _refuse_tilde(text: str, statements: Sequence[Any]) -> None:
+    """Refuse the operator ~, which sqlglot makes the same node of as regexp_matches."""
+    found = any(each and each.find(exp.RegexpLike, exp.RegexpILike) for each in statements)
+    if found and any(token.text.startswith(("~", "!~")) for token in DuckDB().tokenize(text)):
+        raise PolicyError(
+            "SF-Q159",
+            "The operator ~ is not supported.",
+            why="engines disagree whether it matches the whole text or a part of it",
+            try_="REGEXP_MATCHES(note, 'late|broken'), or REGEXP_FULL_MATCH(note, '…')",
+        )
 
 
 class _OthersOnly(logging.Filter):

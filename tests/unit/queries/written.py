@@ -111,7 +111,16 @@ def rows(each: Any) -> str:
             where = "" if each.where == of.Every() else f" where {condition(each.where)}"
             bounds = f"{each.groups} cells of {', '.join(map(value, each.cell))}, {each.rows_each} rows each"
             return f"(first {bounds}, of {rows(each.rows)}{where})"
+        case source.Ordered():
+            where = "" if each.where == of.Every() else f" where {condition(each.where)}"
+            order = ", ".join(f"{value(by)}{' falling' if falls else ''}" for by, falls in each.order)
+            shown = ", ".join(map(_position, each.positions))
+            return f"({shown} of {rows(each.rows)}{where} by unit in the order of {order})@{each.at}"
     raise TypeError(each)
+
+
+def _position(each: Any) -> str:
+    return each.function if each.value is None else f"{each.function} {each.offset} {value(each.value)}"
 
 
 # ---- values and conditions ---------------------------------------------------------------------------------

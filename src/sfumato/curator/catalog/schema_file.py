@@ -1,4 +1,4 @@
-"""A steward's declaration of a table, read from a TOML file.
+"""A steward's declaration of a table, read from a TOML file and written to one.
 
     neighbours = "replace-one"        # left out: "add-remove"
     rows = 1000                       # with "replace-one" only
@@ -24,21 +24,34 @@ Every error names the file and the path inside it.
 
 from __future__ import annotations
 
+import json
+import re
 import tomllib
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import date
 from decimal import Decimal, InvalidOperation
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from sfumato.curator.catalog.columns import DeclaredColumn, between, one_of, text
+from sfumato.curator.catalog.columns import (
+    DateColumn,
+    DeclaredColumn,
+    ListedColumn,
+    NumberColumn,
+    TextColumn,
+    between,
+    one_of,
+    text,
+)
 from sfumato.errors import UsageError
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.neighbours import Neighbours
 from sfumato.privacy.units import PUBLIC, ROW, Unit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from sfumato.privacy.graph_units import Protected
 
@@ -70,6 +83,75 @@ def read_schema(path: str | Path) -> Schema:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
         raise UsageError("SF-C127", f"{file.name} is not TOML.", why=str(problem)) from None
     return _Reader(file.name).schema(body)
+
+
+def write_schema(said: Schema, comments: Sequence[str] = ()) -> str:
+    """Return the text of a schema file that says this; comments stand between columns and budget."""
+    lines = [] if said.neighbours is Neighbours.ADD_REMOVE else [f'neighbours = "{said.neighbours.value}"']
+    lines += [] if said.rows is None else [f"rows = {said.rows}"]
+    lines += _write_unit(said.unit)
+    for name, column in said.columns.items():
+        lines += ["", f"[columns.{write_key(name)}]", *_write_column(column)]
+    lines += comments
+    if said.budget is not None:
+        delta = [f'delta = "{_write_exact(said.budget.delta)}"'] if said.budget.delta else []
+        lines += ["", "[budget]", f'epsilon = "{_write_exact(said.budget.epsilon)}"', *delta]
+    return "\n".join(lines).strip() + "\n"
+
+
+def _write_unit(unit: Protected | None) -> list[str]:
+    if unit is None:
+        return ["# [unit]                 # who is protected", '# column = "…"', "# max_rows = 20"]
+    if not isinstance(unit, Unit):
+        raise UsageError("SF-C143", "A schema file declares tables of rows, and no graphs.")
+    words = [word for word, known in _UNITS.items() if unit == known]
+    if words:
+        return [f'unit = "{words[0]}"']
+    of = [] if unit.of is None else [f"of = {_write_toml(unit.of)}"]
+    return ["[unit]", f"column = {_write_toml(unit.column)}", f"max_rows = {unit.max_rows}", *of]
+
+
+def _write_column(column: DeclaredColumn) -> list[str]:
+    match column:
+        case NumberColumn():
+            lines = [f"between = [{_write_toml(column.low)}, {_write_toml(column.high)}]"]
+            lines += [f"step = {_write_toml(column.step)}"] if column.declared_step else []
+        case DateColumn():
+            lines = [f"between = [{_write_toml(column.low)}, {_write_toml(column.high)}]"]
+        case ListedColumn():
+            lines = [f"one_of = [{', '.join(map(_write_toml, column.values))}]"]
+        case TextColumn():
+            lines = ["text = true"]
+    lines += [] if column.missing is None else [f"missing = {_write_toml(column.missing)}"]
+    return [*lines, "constant = true"] if column.constant else lines
+
+
+def _write_toml(value: Any) -> str:
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case Fraction():
+            return _write_exact(value)
+        case date():
+            return value.isoformat()
+    return json.dumps(value, ensure_ascii=False)  # a TOML text, for any text
+
+
+def _write_exact(number: Fraction) -> str:
+    """Return the digits of a number that has finitely many, as all do that were typed as decimals."""
+    if number.denominator == 1:
+        return str(number.numerator)
+    places = next((k for k in range(1, 400) if (number * 10**k).denominator == 1), None)
+    if places is None:
+        raise UsageError(
+            "SF-C127", "A bound with no end of digits cannot be written to a schema file.", got=str(number)
+        )
+    return f"{Decimal(number.numerator * 10**places // number.denominator).scaleb(-places):f}"
+
+
+def write_key(name: str) -> str:
+    """Return the name of a column as a key of TOML."""
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name, re.ASCII) else json.dumps(name, ensure_ascii=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,6 +69,9 @@ def build_predicate(node: Condition, lower: Lower) -> Predicate:
             return Every(tuple(build_predicate(part, lower) for part in parts))
         case asked.Disjunction(parts):
             return Some(tuple(build_predicate(part, lower) for part in parts))
+    raise PolicyError(
+        "SF-Q103", "EXISTS and IN (SELECT …) are supported in WHERE only.", try_="WHERE EXISTS (…)"
+    )
 
 
 # ---- comparison with a constant ----------------------------------------------------------------------------

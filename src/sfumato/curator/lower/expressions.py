@@ -69,6 +69,12 @@ def _lower_node(node: Expression, scope: Scope) -> LoweredValue:
             return _lower_case(node, scope)
         case asked.Truth(of):
             return _lower_truth(lower_condition(of, scope))
+        case asked.UnitWindow():
+            raise PolicyError(
+                "SF-Q136",
+                "A window over the rows of a unit belongs into a subquery.",
+                try_="SELECT AVG(x) FROM (SELECT LAG(y) OVER (PARTITION BY … ORDER BY …) AS x FROM …)",
+            )
         case asked.UnitAggregate():
             raise PolicyError(
                 "SF-Q136",

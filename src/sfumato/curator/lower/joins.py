@@ -9,23 +9,24 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from sfumato.curator.catalog.domains import Numbers
 from sfumato.curator.lower.conditions import make_comparable
 from sfumato.curator.lower.expressions import lower_condition, lower_expression
+from sfumato.curator.lower.lowered_value import LoweredValue
 from sfumato.curator.lower.row_source import RowSource
 from sfumato.curator.lower.simplify import simplify_predicate
 from sfumato.curator.question import relation as asked
 from sfumato.engines import rows as engine
-from sfumato.engines.values import Add, Column, Constant, Every, Multiply
+from sfumato.engines.values import Add, Choose, Column, Constant, Every, Missing, Multiply, Not
 from sfumato.errors import PolicyError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sfumato.curator.catalog.catalog import Table
-    from sfumato.curator.lower.lowered_value import LoweredValue
     from sfumato.curator.lower.scope import Scope
     from sfumato.curator.question.relation import Condition, Expression, Name
-    from sfumato.engines.values import Value
+    from sfumato.engines.values import Predicate, Value
 
 MOST_ROWS = 10**6
 """The largest number of rows of one unit after joins: one unit must never decide whether memory runs out,
@@ -96,6 +97,103 @@ def _pair_rows(
     where = simplify_predicate(Every((left.where, right.where, *filtered)))
     beyond = max(left.next_at, right.next_at)  # the sides may have changed places
     return RowSource(rows, where, scope, left.table, most, left.tables + right.tables, beyond)
+
+
+# ---- rows of another relation that exist -------------------------------------------------------------------
+
+
+def join_existing(test: asked.Exists, left: RowSource, right: RowSource) -> tuple[RowSource, LoweredValue]:
+    """Return rows beside what they need to know about another relation, and 1 where it has a row for them.
+
+    A left join with at most one partner keeps every row once: with the other relation summed up by unit, or
+    with a public table in which the values that are compared do not repeat.
+    """
+    _require_one_home(left.tables + right.tables)
+    terms = [_sort_term(term, left.scope, right.scope) for term in _split_conjunction(test.where)]
+    terms += [_sort_equal(*pair, left.scope, right.scope) for pair in test.equals]
+    pairs = tuple(term for term in terms if isinstance(term, tuple))
+    inside = simplify_predicate(
+        Every((right.where, *(term for term in terms if not isinstance(term, tuple | bool))))
+    )
+    if right.table.is_public:
+        return _look_up(left, right, pairs, inside, unknown=bool(test.equals))
+    _require_one_population(left.table, right.table)
+    if True not in terms or pairs:
+        raise PolicyError(
+            "SF-Q140",
+            "EXISTS and IN over a table about people take rows of the same unit, and no other comparison.",
+            try_=f"… IN (SELECT {right.table.unit.column} …), or EXISTS with equal {left.table.unit.column}",
+        )
+    at = right.next_at
+    counted = engine.PerUnit(right.rows, inside, (), (engine.Counted(),), at)
+    rows = engine.Joined(left.rows, counted, (), same_unit=True, optional=True)
+    found = Choose(Missing(Column(at, "f0")), Constant(0), Constant(1))
+    return _beside(left, right, rows, at + 1), LoweredValue(found, Numbers(0, 1), True, True)
+
+
+def _look_up(
+    left: RowSource,
+    right: RowSource,
+    pairs: tuple[tuple[LoweredValue, LoweredValue], ...],
+    inside: Predicate,
+    *,
+    unknown: bool,
+) -> tuple[RowSource, LoweredValue]:
+    """Return rows beside the row of a public table that agrees with them, and 1 where there is one."""
+    if not pairs or count_partners([other.value for _, other in pairs], right.table) > 1:
+        raise PolicyError(
+            "SF-Q140",
+            "EXISTS and IN over a public table need a column that has no value twice.",
+            try_=f"a JOIN with {right.table.name}, or a list of values",
+        )
+    values = tuple((one.value, other.value) for one, other in pairs)
+    rows = engine.Joined(left.rows, right.rows, values, optional=True)
+    there = Every((Not(Missing(pairs[0][1].value)), inside))
+    value: Value = Choose(there, Constant(1), Constant(0))
+    # IN is unknown where the value is missing, and so is NOT IN; EXISTS is never unknown.
+    for one, _ in pairs if unknown else ():
+        value = value if one.present else Choose(Missing(one.value), Constant(None), value)
+    constant = all(one.constant for one, _ in pairs)
+    return _beside(left, right, rows, right.next_at), LoweredValue(value, Numbers(0, 1), constant)
+
+
+def _beside(left: RowSource, right: RowSource, rows: engine.Joined, next_at: int) -> RowSource:
+    return replace(left, rows=rows, tables=left.tables + right.tables, next_at=next_at)
+
+
+def _sort_term(
+    term: Condition, left: Scope, right: Scope
+) -> bool | tuple[LoweredValue, LoweredValue] | Predicate:
+    """Return a condition on the other relation's row, a pair of values to be equal, or True for the unit."""
+    # As in SQL a name means a column of the subquery first.
+    try:
+        return lower_condition(term, right)
+    except PolicyError as problem:
+        if problem.code != "SF-Q107":
+            raise
+    match term:
+        case asked.Comparison(asked.Name(table=one), "=", asked.Name(table=other)) if one or other:
+            pair = True if _equates_units(term, left, right) else _find_equated(term, left, right)
+            if pair is not None:
+                return pair
+    raise PolicyError(
+        "SF-Q140",
+        "A subquery in WHERE compares rows of both tables by equal columns only.",
+        try_="r.patient_id = v.patient_id, or LAG(…) OVER (PARTITION BY … ORDER BY …) in a subquery",
+    )
+
+
+def _sort_equal(
+    one: Expression, other: Expression, left: Scope, right: Scope
+) -> bool | tuple[LoweredValue, LoweredValue]:
+    """Return the two values that IN compares, or True for the unit of both."""
+    match one, other:
+        case asked.Name(), asked.Name() if left.is_unit(one) and right.is_unit(other):
+            return True
+    return make_comparable(lower_expression(one, left), lower_expression(other, right))
+
+
+# ---- conditions of a join ----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

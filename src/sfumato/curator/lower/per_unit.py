@@ -6,20 +6,33 @@ import math
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from sfumato.curator.catalog.domains import FreeTexts, Numbers
+from sfumato.curator.catalog.domains import FreeTexts, Listed, Numbers, Periods
 from sfumato.curator.lower.arithmetic import average_numbers
 from sfumato.curator.lower.expressions import lower_condition, lower_expression, lower_output_column
 from sfumato.curator.lower.lowered_value import (
     LARGEST,
     LoweredValue,
+    add_integer,
     coarsen_grid,
+    grid_too_fine,
     literal_number,
+    multiply_by_integer,
     require_number,
 )
 from sfumato.curator.lower.scope import Field, Scope
 from sfumato.curator.question import relation as asked
 from sfumato.engines import rows as engine
-from sfumato.engines.values import AtLeast, Choose, Column, Constant, Every
+from sfumato.engines.values import (
+    Add,
+    AtLeast,
+    Choose,
+    Column,
+    Constant,
+    Divide,
+    Every,
+    Missing,
+    Multiply,
+)
 from sfumato.errors import PolicyError
 
 if TYPE_CHECKING:
@@ -28,6 +41,7 @@ if TYPE_CHECKING:
     from sfumato.curator.catalog.domains import Domain
     from sfumato.curator.lower.row_source import RowSource
     from sfumato.curator.question.relation import Expression
+    from sfumato.engines.values import Value
 
 
 def lower_group_by_unit(relation: asked.GroupByUnit, inner: RowSource) -> RowSource:
@@ -57,6 +71,7 @@ def lower_group_by_unit(relation: asked.GroupByUnit, inner: RowSource) -> RowSou
         max_rows=min(inner.max_rows, cells),
         next_at=at + 1,
         apart=frozenset(Column(at, f"k{place}") for place in apart),
+        numbered=None,
     )
 
 
@@ -97,7 +112,7 @@ class _Keys:
     def make_fields(self, at: int) -> list[Field]:
         others = iter(enumerate(self.values))
         return [
-            Field(_hidden_name(f"k{place}"), (), None if place in self.units else _as_key(*next(others), at))
+            Field(hidden_name(f"k{place}"), (), None if place in self.units else _as_key(*next(others), at))
             for place in range(len(self.asked_for))
         ]
 
@@ -105,9 +120,9 @@ class _Keys:
         """Return an expression with repetitions of a key replaced by that key's column."""
         for place, key in enumerate(self.asked_for):
             if node == key or self._same(node, key):
-                return asked.Name(_hidden_name(f"k{place}"))
+                return asked.Name(hidden_name(f"k{place}"))
         # Inside an aggregate a name means the column of the single rows, not the key of the group.
-        return _rebuild_node(node, self.replace_keys, stop=asked.UnitAggregate)
+        return rebuild_node(node, self.replace_keys, stop=asked.UnitAggregate)
 
     def _same(self, node: Any, key: Expression) -> bool:
         return (
@@ -121,7 +136,7 @@ def _as_key(place: int, key: LoweredValue, at: int) -> LoweredValue:
     return LoweredValue(Column(at, f"k{place}"), key.domain, key.constant, key.present)
 
 
-def _rebuild_node(node: Any, change: Callable[[Any], Any], stop: type[Any] | None = None) -> Any:
+def rebuild_node(node: Any, change: Callable[[Any], Any], stop: type[Any] | None = None) -> Any:
     """Return a value with its parts changed."""
     if isinstance(node, tuple):
         return tuple(change(part) for part in node)
@@ -159,20 +174,22 @@ class _Aggregates:
     computed: list[LoweredValue] = field(default_factory=list)
 
     def make_fields(self) -> list[Field]:
-        return [Field(_hidden_name(f"f{i}"), (), part) for i, part in enumerate(self.computed)]
+        return [Field(hidden_name(f"f{i}"), (), part) for i, part in enumerate(self.computed)]
 
     def replace_aggregates(self, node: Any) -> Any:
         """Return an expression with aggregates of the unit's rows replaced by names of columns."""
         if not isinstance(node, asked.UnitAggregate):
-            return _rebuild_node(node, self.replace_aggregates)
+            return rebuild_node(node, self.replace_aggregates)
         self.computed.append(self._aggregate(node))
-        return asked.Name(_hidden_name(f"f{len(self.computed) - 1}"))
+        return asked.Name(hidden_name(f"f{len(self.computed) - 1}"))
 
     def _aggregate(self, node: asked.UnitAggregate) -> LoweredValue:
         """Return an aggregate, computed from the columns."""
         if node.of is None:  # a unit without rows has no row here, so it counts at least 1
             return self._column(engine.Counted(), Numbers(1, self.inner.max_rows))
         part = lower_expression(node.of, self.inner.scope)
+        if node.by is not None:
+            return self._value_at_end(node.figure, part, lower_expression(node.by, self.inner.scope))
         if node.figure == "count":
             return self._present(part)
         if node.figure in ("min", "max"):
@@ -197,6 +214,28 @@ class _Aggregates:
         kind = engine.Smallest if figure == "min" else engine.Largest
         return self._column(kind(part.value), part.domain, part.present)
 
+    def _value_at_end(self, figure: str, part: LoweredValue, by: LoweredValue) -> LoweredValue:
+        """Return a value of the row where another is least or greatest: both as one integer, taken apart.
+
+        Rows that tie have different integers unless their values are the same, so the unit's rows decide.
+        """
+        domain, order = _require_sizes(part, by)
+        counts_missing = figure in ("first", "last") and not part.present
+        size = domain.size + counts_missing
+        if order.size * size > LARGEST:
+            raise grid_too_fine("A value by time")
+        place: Value = add_integer(part.value, -domain.low)
+        if counts_missing:
+            place = Choose(Missing(part.value), Constant(domain.size), place)
+        packed = Add(multiply_by_integer(add_integer(by.value, -order.low), size), place)
+        kind = engine.Smallest if figure in ("arg_min", "first") else engine.Largest
+        column = self._column(kind(packed), Numbers(0, order.size * size - 1)).value
+        rest = Add(column, Multiply(Divide(column, Constant(size)), Constant(-size)))
+        value = add_integer(rest, domain.low)
+        if counts_missing:
+            value = Choose(AtLeast(rest, domain.size), Constant(None), value)
+        return LoweredValue(value, domain, self.alone, part.present and by.present)
+
     def _sum(self, part: LoweredValue) -> tuple[LoweredValue, Numbers]:
         """Return the sum and the bounds of each summand, on a coarser grid where the rows could overflow."""
         part, domain = require_number(part, "The argument of SUM")
@@ -213,12 +252,26 @@ class _Aggregates:
         return LoweredValue(column, domain, self.alone, present)
 
 
+def _require_sizes(
+    part: LoweredValue, by: LoweredValue
+) -> tuple[Numbers | Listed | Periods, Numbers | Periods]:
+    """Return the domains of a value and of the number or time that orders it."""
+    if not isinstance(by.domain, Numbers | Periods):
+        raise PolicyError("SF-Q110", "Rows are sorted by a date or a number here.", try_="arg_min(cost, day)")
+    if isinstance(part.domain, FreeTexts):
+        raise PolicyError(
+            "SF-Q110", "A free text cannot be taken from a row.", try_="numbers, dates or listed texts"
+        )
+    return part.domain, by.domain
+
+
 def _unless_none(total: LoweredValue, there: LoweredValue) -> LoweredValue:
     """Return a sum that is missing where every summand is."""
     value = Choose(AtLeast(there.value, 1), total.value, Constant(None))
     return total.derive_value(value, total.domain, there, total=False)
 
 
-def _hidden_name(name: str) -> str:
+def hidden_name(name: str) -> str:
+    """Return a name that no one can type."""
     # The parser refuses the zero character, so no analyst can name these columns.
     return f"\0{name}"

@@ -7,13 +7,15 @@ join multiplies it, a subquery by unit makes it one.
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from sfumato.curator.catalog.domains import Numbers
 from sfumato.curator.lower.expressions import lower_condition, lower_output_column
-from sfumato.curator.lower.joins import lower_join
+from sfumato.curator.lower.histories import bound_numbered_rows, lower_positions
+from sfumato.curator.lower.joins import join_existing, lower_join
 from sfumato.curator.lower.lowered_value import LoweredValue
-from sfumato.curator.lower.per_unit import lower_group_by_unit
+from sfumato.curator.lower.per_unit import hidden_name, lower_group_by_unit
 from sfumato.curator.lower.row_source import RowSource
 from sfumato.curator.lower.scope import Field, Scope
 from sfumato.curator.lower.simplify import simplify_predicate
@@ -26,9 +28,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sfumato.curator.catalog.catalog import Table
-    from sfumato.curator.question.relation import Relation
+    from sfumato.curator.question.relation import Condition, Expression, Relation
 
 
+ONE = Fraction(1)
 MOST_TABLES = 16
 """The largest number of tables that one question reads, one that it reads again each time."""
 MOST_LEVELS = 120
@@ -68,18 +71,55 @@ def _lower_node(relation: Relation, tables: Callable[[str], Table], at: int) -> 
             inner = _lower_node(of, tables, at)
             return replace(inner, scope=inner.scope.with_table_name(name))
         case asked.Filter(of, where):
-            inner = _lower_node(of, tables, at)
-            return replace(inner, where=_conjoin(inner.where, lower_condition(where, inner.scope)))
+            return _lower_filter(_lower_node(of, tables, at), where, tables)
         case asked.Projection(of, columns):
-            inner = _lower_node(of, tables, at)
-            chosen = tuple(lower_output_column(name, each, inner.scope) for name, each in columns)
+            inner, chosen = _lower_columns(_lower_node(of, tables, at), columns)
             return replace(inner, scope=Scope(chosen, "this subquery"))
+        case asked.Extension(of, columns):
+            inner, chosen = _lower_columns(_lower_node(of, tables, at), columns)
+            return replace(inner, scope=Scope((*inner.scope.fields, *chosen), inner.scope.about))
         case asked.Join():
             # Scans are numbered from left to right, so that columns of both sides stay apart.
             left = _lower_node(relation.left, tables, at)
             return lower_join(relation, left, _lower_node(relation.right, tables, left.next_at))
         case asked.GroupByUnit():
             return lower_group_by_unit(relation, _lower_node(relation.of, tables, at))
+
+
+def _lower_columns(
+    inner: RowSource, columns: tuple[tuple[str, Expression], ...]
+) -> tuple[RowSource, tuple[Field, ...]]:
+    """Return the rows with what windows need, and the columns that are computed from them."""
+    widened, spelled = lower_positions(columns, inner)
+    return widened, tuple(lower_output_column(name, each, widened.scope) for name, each in spelled)
+
+
+def _lower_filter(inner: RowSource, where: Condition, tables: Callable[[str], Table]) -> RowSource:
+    """Return the rows for which a condition holds; one on a unit's row numbers says how many it has."""
+    beside, scope, spelled = inner, inner.scope, where
+    for test in asked.list_exists(where):
+        other = _lower_node(test.of, tables, beside.next_at)
+        beside, found = join_existing(test, beside, other)
+        name = hidden_name(f"e{beside.next_at}")
+        scope = Scope((*scope.fields, Field(name, (), found)), scope.about)
+        spelled = _replace_test(spelled, test, asked.Comparison(asked.Name(name), ">=", asked.Literal(ONE)))
+    met = _conjoin(beside.where, lower_condition(spelled, scope))
+    most = bound_numbered_rows(met, beside.numbered)
+    rows = beside.max_rows if most is None else min(beside.max_rows, most)
+    return replace(beside, where=met, max_rows=rows)
+
+
+def _replace_test(condition: Condition, test: asked.Exists, by: Condition) -> Condition:
+    match condition:
+        case asked.Exists():
+            return by if condition is test else condition
+        case asked.Negation(part):
+            return asked.Negation(_replace_test(part, test, by))
+        case asked.Conjunction(parts):
+            return asked.Conjunction(tuple(_replace_test(part, test, by) for part in parts))
+        case asked.Disjunction(parts):
+            return asked.Disjunction(tuple(_replace_test(part, test, by) for part in parts))
+    return condition
 
 
 def _conjoin(one: Predicate, other: Predicate) -> Predicate:

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from sfumato.curator.catalog.catalog import Table
     from sfumato.curator.lower.scope import Scope
     from sfumato.engines import rows as engine
-    from sfumato.engines.values import Predicate, Value
+    from sfumato.engines.values import Column, Predicate, Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,3 +26,5 @@ class RowSource:
     next_at: int
     apart: frozenset[Value] | None = None
     """Values in which no two rows of a unit agree, where such are known."""
+    numbered: Column | None = None
+    """The column that numbers the rows of each unit, if they were numbered and not joined since."""

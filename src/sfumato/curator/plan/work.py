@@ -17,7 +17,7 @@ from sfumato.curator.lower.joins import count_partners
 from sfumato.engines.ingest import LONGEST_TEXT
 from sfumato.engines.like import list_runs, parse_like
 from sfumato.engines.program import CellHistogram, CellHistograms, CellKey, CellSums, KeyedSums, UnitFigures
-from sfumato.engines.rows import Bounded, Computed, Joined, PerUnit, Scan, UnitSizes, list_scans
+from sfumato.engines.rows import Bounded, Computed, Joined, Ordered, PerUnit, Scan, UnitSizes, list_scans
 from sfumato.engines.used_columns import BLOCK, TESTED, find_used
 from sfumato.engines.values import (
     Among,
@@ -205,6 +205,13 @@ class _Tally:
                 found = self.add_rows(inner)
                 self.add(found, self.width(rows), self.count_parts(rows.values))
                 return found
+            case Ordered(inner):
+                found = self.add_rows(inner)
+                # Each position may be sorted for by itself.
+                sorting = len(rows.positions) * found.bit_length()
+                parts = self.count_parts((rows.where, *rows.order, *rows.positions))
+                self.add(found, self.width(rows), parts + sorting)
+                return found
 
     def _add_scan(self, rows: int, at: int) -> int:
         # Rows are read one by one and not carried, so texts that are only tested cost time and no memory.
@@ -245,6 +252,8 @@ class _Tally:
                 return self._columns_width(inner)
             case Computed(inner):
                 return self._columns_width(inner) + _WIDTH * len(rows.values)
+            case Ordered(inner):
+                return self._columns_width(inner) + _WIDTH * len(rows.positions)
 
     # ---- parts of expressions ----
 

@@ -65,21 +65,48 @@ class Truth:
     condition: Condition
 
 
-@tagged("OfUnit", "figure", "of")
 @dataclass(frozen=True, slots=True)
 @checked
 class UnitAggregate:
-    """An aggregate of the rows of one unit: count, sum, min, max or avg. Only in `GroupByUnit`."""
+    """An aggregate of the rows of one unit: count, sum, min, max or avg. Only in `GroupByUnit`.
+
+    arg_min and arg_max are the value in the row where `by` is least or greatest, first and last likewise with
+    missing values counted in. Of rows that tie, arg_min and first take the least value, the others the
+    greatest.
+    """
 
     figure: str
     of: Expression | None = None
+    by: Expression | None = None
 
     def __post_init__(self) -> None:
-        listed = ("count", "sum", "min", "max", "avg")
+        plain, ordered = ("count", "sum", "min", "max", "avg"), ("arg_min", "arg_max", "first", "last")
+        listed = plain if self.by is None else ordered
         require_field(self.figure in listed, self, "figure", ", ".join(listed))
 
 
-Expression = Name | Literal | FunctionCall | Case | Truth | UnitAggregate
+@dataclass(frozen=True, slots=True)
+@checked
+class UnitWindow:
+    """What a row has among the rows of its unit, in an order: its number, or the value of another row.
+
+    Only in `Projection` and `Extension`. `unit` names the unit, which the rows are split by.
+    """
+
+    function: str
+    of: Expression | None
+    unit: tuple[Expression, ...]
+    order: tuple[tuple[Expression, bool], ...]
+    """Expressions to sort by, each with whether it descends; missing values come last."""
+    offset: int = 1
+
+    def __post_init__(self) -> None:
+        listed = ("row_number", "rank", "dense_rank", "lag", "lead", "first_value")
+        require_field(self.function in listed, self, "function", ", ".join(listed))
+        require_field(1 <= self.offset <= 1000, self, "offset", "1 to 1000")
+
+
+Expression = Name | Literal | FunctionCall | Case | Truth | UnitAggregate | UnitWindow
 
 
 # ---- conditions on a row -----------------------------------------------------------------------------------
@@ -155,7 +182,20 @@ class Disjunction:
     parts: tuple[Condition, ...]
 
 
-Condition = Comparison | Like | IsNull | IsTrue | Negation | Conjunction | Disjunction
+@dataclass(frozen=True, slots=True)
+@checked
+class Exists:
+    """Another relation has a row for which a condition on both rows holds. Only in `Filter`.
+
+    `equals` pairs a value of this row with one of the other, as IN does: unknown where the first is missing.
+    """
+
+    of: Relation
+    where: Condition
+    equals: tuple[tuple[Expression, Expression], ...] = ()
+
+
+Condition = Comparison | Like | IsNull | IsTrue | Negation | Conjunction | Disjunction | Exists
 
 
 # ---- rows --------------------------------------------------------------------------------------------------
@@ -201,6 +241,15 @@ class Projection:
 
 @dataclass(frozen=True, slots=True)
 @checked
+class Extension:
+    """The rows with all their columns and these, each computed from the row."""
+
+    of: Relation
+    columns: tuple[tuple[str, Expression], ...]
+
+
+@dataclass(frozen=True, slots=True)
+@checked
 class Join:
     """Pairs of rows of two relations that satisfy a condition and agree in the columns of `using`.
 
@@ -238,7 +287,7 @@ class Alias:
     name: str
 
 
-Relation = BaseTable | UnitRowCounts | Filter | Projection | Join | GroupByUnit | Alias
+Relation = BaseTable | UnitRowCounts | Filter | Projection | Extension | Join | GroupByUnit | Alias
 
 
 def measure_relation(relation: Relation) -> tuple[int, int]:
@@ -264,7 +313,21 @@ def _inner_relations(relation: Relation) -> tuple[Relation, ...]:
     match relation:
         case Join(left, right):
             return left, right
-        case Filter(of) | Projection(of) | GroupByUnit(of) | Alias(of):
+        case Filter(of, where):
+            return (of, *(each.of for each in list_exists(where)))
+        case Projection(of) | Extension(of) | GroupByUnit(of) | Alias(of):
             return (of,)
         case BaseTable() | UnitRowCounts():
             return ()
+
+
+def list_exists(condition: Condition) -> list[Exists]:
+    """Return the tests for rows of other relations in a condition, from left to right."""
+    match condition:
+        case Exists():
+            return [condition]
+        case Negation(part):
+            return list_exists(part)
+        case Conjunction(parts) | Disjunction(parts):
+            return [each for part in parts for each in list_exists(part)]
+    return []

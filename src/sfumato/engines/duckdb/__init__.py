@@ -8,6 +8,7 @@ from urllib.parse import quote
 from sfumato.engines.duckdb.connection import restore_interrupts
 from sfumato.engines.duckdb.prepare import build_snapshot, remove_snapshot, survey_source
 from sfumato.engines.duckdb.run import SNAPSHOTS, answer_program
+from sfumato.engines.duckdb.sources import list_columns
 from sfumato.engines.rows import list_scans
 
 if TYPE_CHECKING:
@@ -43,6 +44,10 @@ class DuckDBEngine:
         """Return exact counts of what would be read, for the steward alone. Nothing is kept."""
         with restore_interrupts():
             return survey_source(source, preparation, self.folder, self.threads)
+
+    def list_columns(self, source: Any) -> dict[str, str]:
+        """Return what kind of values each column of a source has, by the source's own types and no row."""
+        return list_columns(source)
 
     def check(self, program: EngineProgram[Any]) -> None:
         """Raise EngineError unless the snapshots of a program can be opened now. No row is read."""

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sfumato.engines.duckdb.texts import write_object
-from sfumato.engines.ingest import not_a_column_type
+from sfumato.engines.ingest import DATES, NUMBERS, OTHERS, TEXTS, no_such_column, not_a_column_type
 from sfumato.errors import UsageError
 
 if TYPE_CHECKING:
@@ -62,6 +62,8 @@ class _Source(Protocol):
     @property
     def names(self) -> Sequence[str]: ...
 
+    def kind_at(self, position: int) -> Kind: ...
+
     def scan(
         self, connection: DuckDBPyConnection, positions: Sequence[int]
     ) -> AbstractContextManager[SourceScan]: ...
@@ -77,6 +79,25 @@ def scan_source(
     found = _recognised(source)
     positions = [_position(found.names, name) for name in wanted]
     return found.scan(connection, positions or [0])  # rows can only be counted by reading some column
+
+
+_WORDS = {
+    Kind.TEXT: TEXTS,
+    **dict.fromkeys((Kind.FLOAT, Kind.EXACT, Kind.DECIMAL), NUMBERS),
+    **dict.fromkeys((Kind.DATE, Kind.MOMENT), DATES),
+}
+
+
+def list_columns(source: Any) -> dict[str, str]:
+    """Return what kind of values each column of a source has, by the source's own types and no row."""
+    found = _recognised(source)
+    kinds: dict[str, str] = {}
+    for i, name in enumerate(found.names):
+        try:
+            kinds[str(name)] = _WORDS.get(found.kind_at(i), OTHERS)
+        except UsageError:  # a type that cannot be used
+            kinds[str(name)] = OTHERS
+    return kinds
 
 
 def unreadable_source(reason: str) -> UsageError:
@@ -97,6 +118,9 @@ class _Csv:
     path: Path
     names: Sequence[str]
 
+    def kind_at(self, position: int) -> Kind:
+        return Kind.TEXT
+
     @contextmanager
     def scan(self, connection: DuckDBPyConnection, positions: Sequence[int]) -> Iterator[SourceScan]:
         # All as texts: guessing a type would look at many rows, and one row could change the others.
@@ -111,6 +135,9 @@ class _Parquet:
     path: Path
     names: Sequence[str]
     types: Sequence[Any]
+
+    def kind_at(self, position: int) -> Kind:
+        return _kind(self.names[position], self.types[position])
 
     @contextmanager
     def scan(self, connection: DuckDBPyConnection, positions: Sequence[int]) -> Iterator[SourceScan]:
@@ -163,6 +190,9 @@ class _Columns:
     names: Sequence[str]
     column: Callable[[int], Any]
     """The Arrow array at a position."""
+
+    def kind_at(self, position: int) -> Kind:
+        return _kind(self.names[position], self._array(position).type)
 
     def scan(
         self, connection: DuckDBPyConnection, positions: Sequence[int]
@@ -238,7 +268,13 @@ def _file(path: Path) -> _Source:
     readers: dict[str, Callable[[Path], _Source]] = {".csv": _csv, ".parquet": _parquet}
     reader = readers.get(path.suffix.lower())
     if reader is None:
-        raise UsageError("SF-C201", "This is not a source of rows.", got=str(path), accepted=_ACCEPTED)
+        raise UsageError(
+            "SF-C201",
+            "This is not a source of rows.",
+            got=str(path),
+            accepted=_ACCEPTED,
+            try_="read it with pandas or polars, and register the frame",
+        )
     if not path.is_file():
         raise UsageError("SF-C202", "There is no such file.", path=str(path))
     return reader(path.resolve())
@@ -248,10 +284,7 @@ def _position(names: Sequence[str], wanted: str) -> int:
     places = [position for position, name in enumerate(names) if name == wanted]
     if len(places) == 1:
         return places[0]
-    sentence = f"The source has no column '{wanted}'."
-    if places:
-        sentence = f"The source has {len(places)} columns called '{wanted}'."
-    raise UsageError("SF-C203", sentence, columns=", ".join(map(str, names)))
+    raise no_such_column(wanted, names)
 
 
 def _kind(name: str, of_type: Any) -> Kind:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato.engines.postgres.connection import open_reader, open_writer
 from sfumato.engines.postgres.prepare import build_snapshot, remove_snapshot, survey_source
 from sfumato.engines.postgres.run import answer_program, require_snapshots
+from sfumato.engines.postgres.sources import list_columns, parse_address
 from sfumato.engines.rows import list_scans
 from sfumato.engines.snapshot import GraphPreparation
 from sfumato.engines.watch import watch_run
@@ -50,6 +51,12 @@ class PostgresEngine:
     def survey(self, source: Any, preparation: Preparation) -> SourceSurvey:
         """Return exact counts of what would be read, for the steward alone. Nothing is kept."""
         return survey_source(source, preparation)
+
+    def list_columns(self, source: Any) -> dict[str, str]:
+        """Return what kind of values each column of a source has, by the source's own types and no row."""
+        address = parse_address(source)
+        with open_writer(address.dsn) as connection:
+            return list_columns(connection, address)
 
     def check(self, program: EngineProgram[Any]) -> None:
         """Raise EngineError unless the snapshots of a program can be opened now. No row is read."""

@@ -10,7 +10,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urldefrag
 
-from sfumato.engines.ingest import not_a_column_type
+from sfumato.engines.ingest import DATES, NUMBERS, OTHERS, TEXTS, no_such_column, not_a_column_type
 from sfumato.errors import UsageError
 
 if TYPE_CHECKING:
@@ -99,10 +99,29 @@ def scan_source(connection: Connection[Any], address: Address, wanted: Sequence[
     return SourceScan(f"(SELECT {chosen} FROM {address.quoted}) AS source", kinds)  # noqa: S608  names are quoted
 
 
+_WORDS = {
+    **dict.fromkeys((Kind.FLOAT, Kind.INTEGER, Kind.DECIMAL, Kind.BOOLEAN), NUMBERS),
+    **dict.fromkeys((Kind.DATE, Kind.MOMENT), DATES),
+    Kind.TEXT: TEXTS,
+}
+
+
+def list_columns(connection: Connection[Any], address: Address) -> dict[str, str]:
+    """Return what kind of values each column of a table has, by its own types and no row."""
+    types = _types(connection, address)
+    kinds: dict[str, str] = {}
+    for name in types:
+        try:
+            kinds[name] = _WORDS.get(_kind(name, types), OTHERS)
+        except UsageError:  # a type that cannot be used
+            kinds[name] = OTHERS
+    return kinds
+
+
 def _kind(name: str, types: dict[str, tuple[str, bool, bool]]) -> Kind:
     """Choose a kind from an allowlist of the system's own types; labels of an enumeration are texts."""
     if name not in types:
-        raise UsageError("SF-C203", f"The source has no column '{name}'.", columns=", ".join(types))
+        raise no_such_column(name, list(types))
     of_type, ours, is_enum = types[name]
     kind = Kind.TEXT if is_enum else _KINDS.get(of_type) if ours else None
     if kind is None:

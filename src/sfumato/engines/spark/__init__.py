@@ -11,7 +11,7 @@ from sfumato.engines.spark.connection import find_steward_session, limit_run, op
 from sfumato.engines.spark.places import Folder, Tables
 from sfumato.engines.spark.prepare import build_snapshot, survey_source
 from sfumato.engines.spark.run import answer_program
-from sfumato.engines.spark.sources import is_frame, open_source
+from sfumato.engines.spark.sources import is_frame, list_columns, open_source
 from sfumato.errors import UsageError
 
 if TYPE_CHECKING:
@@ -57,6 +57,10 @@ class SparkEngine:
         """Return exact counts of what would be read, for the steward alone. What is read is erased again."""
         base = find_session(source)
         return survey_source(open_source(source, base), preparation, open_own_session(base), self.place)
+
+    def list_columns(self, source: Any) -> dict[str, str]:
+        """Return what kind of values each column of a source has, by the source's own types and no row."""
+        return list_columns(open_source(source, find_session(source)))
 
     def check(self, program: EngineProgram[Any]) -> None:
         """Raise EngineError unless the snapshots of a program can be opened now. No row is read."""

@@ -10,7 +10,7 @@ import sys
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from sfumato.engines.ingest import not_a_column_type
+from sfumato.engines.ingest import DATES, NUMBERS, OTHERS, TEXTS, no_such_column, not_a_column_type
 from sfumato.errors import UsageError
 
 if TYPE_CHECKING:
@@ -91,14 +91,29 @@ def scan_source(frame: DataFrame, wanted: Sequence[str]) -> tuple[DataFrame, tup
     return plain.selectExpr(*(chosen or ["1 AS s0"])), kinds
 
 
+_WORDS = {
+    **dict.fromkeys((Kind.FLOAT, Kind.INTEGER, Kind.DECIMAL, Kind.BOOLEAN), NUMBERS),
+    **dict.fromkeys((Kind.DATE, Kind.MOMENT, Kind.LOCAL), DATES),
+    Kind.TEXT: TEXTS,
+}
+
+
+def list_columns(frame: DataFrame) -> dict[str, str]:
+    """Return what kind of values each column of a frame has, by its own types and no row."""
+    kinds: dict[str, str] = {}
+    for field in frame.schema.fields:
+        try:
+            kinds[field.name] = _WORDS.get(_kind(field), OTHERS)
+        except UsageError:  # a type that cannot be used
+            kinds[field.name] = OTHERS
+    return kinds
+
+
 def _position(names: Sequence[str], wanted: str) -> int:
     places = [place for place, name in enumerate(names) if name == wanted]
     if len(places) == 1:
         return places[0]
-    sentence = f"The source has no column '{wanted}'."
-    if places:
-        sentence = f"The source has {len(places)} columns called '{wanted}'."
-    raise UsageError("SF-C203", sentence, columns=", ".join(names))
+    raise no_such_column(wanted, names)
 
 
 def _kind(field: Any) -> Kind:
