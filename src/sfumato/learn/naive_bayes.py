@@ -108,8 +108,8 @@ class GaussianNB(PrivateClassifier):
         if look is not None and not scores_beat_commonest(
             oracle, self._integer_scores(declared), look.counts
         ):
-            self.theta_[:] = self.theta_.mean(axis=0)
-            self.var_[:] = self.var_.mean(axis=0)
+            # All classes get the same features, so that the prior decides.
+            self.theta_[:], self.var_[:] = self.class_prior_ @ self.theta_, self.class_prior_ @ self.var_
             self.class_prior_ = look.counts / look.counts.sum()
 
     def _integer_scores(self, declared: Declared) -> list[Value]:

@@ -156,6 +156,7 @@ class Perceptron(LinearClassifier):
 
     def _learn(self, oracle: Oracle) -> None:
         look = look_first(oracle) if wants_look(oracle, self.scaling) else None
+        missing = oracle.declared.middles
         oracle = oracle if look is None else look.oracle
         declared = oracle.declared
         clipped = oracle.clip_rows(choose_row_norm(declared))
@@ -170,7 +171,8 @@ class Perceptron(LinearClassifier):
         ):
             weights = np.zeros_like(weights)
             weights[:, -1] = look.log_shares if len(weights) > 1 else look.log_shares[1]
-        self._keep(LearnedWeights(weights, constant / norm, norm, 0.0, rounds), declared, clipped.declared)
+        learned = LearnedWeights(weights, constant / norm, norm, 0.0, rounds)
+        self._keep(learned, declared, clipped.declared, missing)
 
 
 def _run_rounds(

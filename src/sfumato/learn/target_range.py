@@ -37,7 +37,9 @@ _LOOKS, _NARROWER = 3, 1.5
 """Histograms at most, each of a range that is up to five times narrower; and by how much a range must have
 become narrower for another one."""
 _FEATURE_LOOKS = 2
-_CLEAR_ROWS = 14.0
+_WORTH_CLIPPING = 2
+"""A feature is clipped to its range only if that is so much narrower than its bounds."""
+_CLEAR_ROWS = 24.0
 """Rows, in deviations of a cell's noise, from which on a histogram decides anything."""
 _TAIL = 0.01
 """Share of the rows that may lie beyond either end of the range."""
@@ -184,20 +186,29 @@ def tighten_bounds(oracle: Oracle, rows: float, share: Fraction) -> tuple[Oracle
     if oracle.declared.norm is not None:
         return oracle, Fraction(0)
     found, spent = locate_values(oracle, features, rows, share, _FEATURE_LOOKS)
-    if not spent:
+    places = [at for at, each in enumerate(found) if _is_narrow(each, features[at])]
+    if not places:
         return oracle, spent
-    oracle, values = oracle.with_columns([each.clip(of) for each, of in zip(found, features, strict=True)])
-    tight = [
-        replace(
-            of,
-            value=value,
-            bound=each.reach,
-            middle=of.middle + of.half * each.centre / of.bound,
-            half=of.half * each.reach / of.bound,
-        )
-        for of, each, value in zip(features, found, values, strict=True)
-    ]
+    oracle, values = oracle.with_columns([found[at].clip(features[at]) for at in places])
+    tight = list(features)
+    for at, value in zip(places, values, strict=True):
+        tight[at] = _narrow_feature(features[at], found[at], value)
     return oracle.with_features(tight), spent
+
+
+def _is_narrow(found: TargetRange, feature: Feature) -> bool:
+    """Say whether a range is worth clipping to. An indicator of a listed value stays as it is."""
+    return not feature.group and found.reach * _WORTH_CLIPPING <= feature.bound
+
+
+def _narrow_feature(feature: Feature, found: TargetRange, value: Value) -> Feature:
+    return replace(
+        feature,
+        value=value,
+        bound=found.reach,
+        middle=feature.middle + feature.half * found.centre / feature.bound,
+        half=feature.half * found.reach / feature.bound,
+    )
 
 
 def _find_shortest(counts: Floats, noise: float) -> tuple[int, int]:

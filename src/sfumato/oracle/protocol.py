@@ -135,6 +135,12 @@ class Oracle(ABC):
         found.declared = replace(self.declared, features=tuple(features), norm=None)
         return found
 
+    def with_budget(self, budget: FitBudget) -> Oracle:
+        """Return an oracle over the same rows that pays out of this budget: a part of what is left."""
+        found = copy(self)
+        found.budget = budget
+        return found
+
     def quantiles(
         self,
         values: Sequence[Value],

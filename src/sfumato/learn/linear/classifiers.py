@@ -132,6 +132,7 @@ class ConvexClassifier(LinearClassifier):
     def _learn(self, oracle: Oracle) -> None:
         priced = self.method_ != "gradient" and not isinstance(oracle.budget.main, PureSpend)
         look = look_first(oracle) if wants_look(oracle, self.scaling) and not priced else None
+        missing = oracle.declared.middles
         oracle = oracle if look is None else look.oracle
         declared = oracle.declared
         clipped = oracle.clip_rows(choose_row_norm(declared))
@@ -143,7 +144,7 @@ class ConvexClassifier(LinearClassifier):
             found = self._release_objective(clipped)
         else:
             found = self._descend(clipped, self._rows_declared(), look)
-        self._keep(found, declared, clipped.declared)
+        self._keep(found, declared, clipped.declared, missing)
 
     def _start(self, look: FirstLook | None) -> tuple[Floats | float, Fraction]:
         """Return the scores that all rows start from, and the share of the spend that is left."""
