@@ -82,7 +82,7 @@ class AutoClassifier(PrivateClassifier):
 
     @property
     def arithmetic(self) -> str:  # type: ignore[override]
-        """The kind of arithmetic that `guarantee_` names: perturbation for pure ε on own arrays is idealised."""
+        """The kind of arithmetic that `guarantee_` names: perturbation on own arrays is idealised."""
         return IDEALISED if self.delta is None and self.rho is None and self.bounds is not None else EXACT
 
     def _learn(self, oracle: Oracle) -> None:
@@ -119,10 +119,8 @@ class AutoClassifier(PrivateClassifier):
         """Choose a family by public facts; return its name, and the reason."""
         pure = isinstance(oracle.budget.main, PureSpend)
         (noise,) = oracle.noise([SumBlock((COUNT,), 1, 1)], oracle.budget.main)
-        features, scores = (
-            len(oracle.declared.features),
-            max(1, len(self.classes_) * (len(self.classes_) > 2)),
-        )
+        features, classes = len(oracle.declared.features), len(self.classes_)
+        scores = 1 if classes == 2 else classes
         # Noise of one count in the place of ε, so that the same rule reads δ and ρ.
         signal = rows / noise.deviation / (features * scores)
         needed = _FOR_TREES_PURE if pure else _FOR_TREES
@@ -130,7 +128,7 @@ class AutoClassifier(PrivateClassifier):
         enough = "are enough" if name == "GradientBoosting" else "are too few"
         return name, (
             f"{name}: about {rows:,.0f} rows, with noise of ±{noise.deviation:.1f} on a count, for {features} "
-            f"features and {len(self.classes_)} classes {enough} for trees."
+            f"features and {classes} classes {enough} for trees."
         )
 
     @property

@@ -95,7 +95,7 @@ class Scaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
 
 
 def _measure_ranks(oracle: Oracle, share: Fraction) -> tuple[Floats, Floats]:
-    """Count values by equal cells; return where cells end, and about the share of rows below; a feature each."""
+    """Count values by cells; return points of each feature, and about the share of rows below each."""
     features = oracle.declared.features
     widths = [2 * each.bound // _CELLS + 1 for each in features]
     keys = [

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 _TABLE = {
     # (more than one score, more weights than 64): method, penalty over the mean length of the noise
-    (False, False): ("objective", 0.1),
+    (False, False): ("objective", 0.03),
     (False, True): ("objective", 0.3),
-    (True, False): ("objective", 0.1),
-    (True, True): ("objective", 0.1),
+    (True, False): ("objective", 0.03),
+    (True, True): ("objective", 0.03),
 }
 
 
-def choose_method(outputs: int, weights: int) -> str:
-    """Return the perturbation method for so many scores a row and weights in all."""
-    return _TABLE[outputs > 1, weights > 64][0]
+def choose_method(classes: int, features: int) -> str:
+    """Return the perturbation method for so many classes and features."""
+    outputs = 1 if classes == 2 else classes
+    return _TABLE[outputs > 1, outputs * (features + 1) > 64][0]
 
 
 def choose_strength(outputs: int, weights: int) -> float:

@@ -18,6 +18,7 @@ from sfumato.errors import PolicyError, UsageError
 from sfumato.learn.convex import perturbed_fits
 from sfumato.learn.convex.descent import NoisyDescent
 from sfumato.learn.convex.losses import LOGISTIC, find_loss, huber
+from sfumato.learn.convex.method_table import choose_method
 from sfumato.learn.convex.problems import MarginLoss, SoftmaxLoss
 from sfumato.learn.convex.score_gradients import MarginGradient, ScoreGrid, SoftmaxGradient
 from sfumato.learn.first_look import (
@@ -99,7 +100,9 @@ class ConvexClassifier(LinearClassifier):
         if self.method != "auto":
             return str(self.method)
         # Descent learns more with a δ; with pure ε a benchmark's table says what does, on own arrays.
-        return "objective" if self.delta is None and self.rho is None else "gradient"
+        if self.delta is not None or self.rho is not None or self.classes is None:
+            return "gradient"
+        return choose_method(len(self.classes), getattr(self, "n_features_in_", 1))
 
     def fit_budget(self) -> FitBudget:
         budget, method = super().fit_budget(), self._choose_method()
@@ -111,8 +114,10 @@ class ConvexClassifier(LinearClassifier):
         return {"gradient": EXACT, "minima": COVERED}.get(self.method_, IDEALISED)
 
     def _checked(self, X: Any, y: Any) -> tuple[Floats, Any]:  # noqa: N803
+        self._choose_method()  # refuses a method that is not known before rows are looked at
+        found = super()._checked(X, y)
         self.method_ = self._choose_method()
-        return super()._checked(X, y)
+        return found
 
     def begin_fit(self, features: Any, declared: Declared) -> None:
         """Choose the method behind the curator: descent, or the exact form of Gaussian perturbation."""

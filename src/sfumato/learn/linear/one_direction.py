@@ -41,7 +41,7 @@ _SHRINKAGE = 2.0
 
 
 def regress_along(oracle: Oracle, vector: Sequence[Feature], target: Feature, share: Fraction) -> Floats:
-    """Return weights of the vector, whose first entry is the constant; the others are 0 where all is noise."""
+    """Return weights of the vector, the constant's first; the others are 0 where all is noise."""
     norm = oracle.declared.norm
     (crossed,) = oracle.sums(
         [build_cross_block(vector, target, norm, Fraction(1))], share=share * _DIRECTION_SHARE

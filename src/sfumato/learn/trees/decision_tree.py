@@ -47,7 +47,7 @@ class TreeNode:
     """A leaf until it is split; children are named by their places among all nodes."""
 
     counts: Floats
-    """Noisy numbers of rows by class; as many as noise may have made are added in its parent's proportions."""
+    """Noisy numbers of rows by class, and as many as noise may have made in its parent's proportions."""
     feature: int = -1
     cut: int = 0
     below: int = -1
