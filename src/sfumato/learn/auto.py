@@ -127,7 +127,7 @@ class AutoClassifier(PrivateClassifier):
         name = "GradientBoosting" if signal >= needed else "LogisticRegression"
         enough = "are enough" if name == "GradientBoosting" else "are too few"
         return name, (
-            f"{name}: about {rows:,.0f} rows, with noise of ±{noise.deviation:.1f} on a count, for {features} "
+            f"{name}: about {rows:,.0f} rows, counted with noise of ±{noise.deviation:.1f}, for {features} "
             f"features and {classes} classes {enough} for trees."
         )
 
