@@ -6,7 +6,7 @@
     python benchmarks/learners_unseen.py --curator               own arrays beside the curator
     python benchmarks/learners_unseen.py --page docs/learn-unseen.md
 
-Tables are those of `parts/unseen.py`. Scores of other libraries come from `benchmarks/peers/learners_unseen.py`.
+Tables are those of `parts/unseen.py`; scores of other libraries come from `peers/learners_unseen.py`.
 """
 
 from __future__ import annotations

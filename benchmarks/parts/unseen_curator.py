@@ -54,7 +54,7 @@ def measure_curator() -> None:
                 ]
                 keep_scores(found, OURS)
                 print(
-                    f"{name:<12} {kind:<20} {guarantee:<9} own {found[0].mean:.3f} curator {found[1].mean:.3f}"
+                    f"{name:<12} {kind:<20} {guarantee:<9} own {found[0].mean:.3f} behind {found[1].mean:.3f}"
                     f"  {seconds:.1f} s",
                     flush=True,
                 )

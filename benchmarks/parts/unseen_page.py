@@ -56,7 +56,7 @@ def _below_baseline(scores: Scores) -> list[tuple[SeedScores, SeedScores]]:
 
 
 def _comparisons(scores: Scores) -> list[tuple[SeedScores, SeedScores, float]]:
-    """Return our cell, that of another library with no weaker guarantee, and the chance of so low a difference."""
+    """Return our cell, that of another library that claims no less, and the chance of so low a difference."""
     found = []
     for each in scores.values():
         for rival in RIVALS.get(each.system, ()):
@@ -78,7 +78,7 @@ def _chance(each: SeedScores, other: SeedScores) -> float:
 
 
 def _auto_gaps(scores: Scores) -> dict[str, tuple[int, int, list[str]]]:
-    """Return for each choice how often it is within the margin of the best, of how often, and where it is not."""
+    """Return how often each choice is within the margin of the best, of how often, and where it is not."""
     found = {}
     for name in ("logistic regression", "support vectors"):
         found[f'method="auto" of {name}'] = _gaps(
@@ -107,7 +107,8 @@ def _gaps(scores: Scores, name: str, counts: object) -> tuple[int, int, list[str
         near += each.mean >= max(others) - MARGIN
         if each.mean < max(others) - MARGIN:
             far.append(
-                f"{each.table}, {each.guarantee}, ε = {each.epsilon:g}: {each.mean:.3f}, best {max(others):.3f}"
+                f"{each.table}, {each.guarantee}, ε = {each.epsilon:g}: "
+                f"{each.mean:.3f}, best {max(others):.3f}"
             )
     return near, total, far
 
@@ -131,12 +132,12 @@ def write_page(scores: Scores) -> str:
 _INTRODUCTION = """# Learners on unseen tables
 
 Every figure on this page is measured by `benchmarks/learners_unseen.py` and, for other libraries, by
-`benchmarks/peers/learners_unseen.py`; both store every seed's score in docs/measured, and this page is written
-from those files. There are {tables} tables, none of whose results chose a constant.
+`benchmarks/peers/learners_unseen.py`; both store every seed's score in docs/measured, and this page is
+written from those files. There are {tables} tables, none of whose results chose a constant.
 
-**How they were kept apart.** Constants of learners were chosen on a pool of development tables: {developed};
-and, before this page, on the tables of [the first page](learn-measured.md). Tables of this page were generated
-from other seeds, in other shapes and by other formulas, or read from real files that no constant was compared
+**How they were kept apart.** Constants of learners were chosen on a pool of development tables:
+{developed}; and, before this page, on the tables of [the first page](learn-measured.md).
+Tables of this page were generated from other seeds, in other shapes and by other formulas, or read from real files that no constant was compared
 on. They were measured once the constants were fixed. Where a figure here is poor, it stays here.
 
 Each figure is the mean test score over {seeds} seeds ± its standard error: accuracy for classes, R² for
@@ -163,10 +164,10 @@ def _verdicts(scores: Scores) -> str:
         for each, base in below
     ]
     lines.append(
-        f"- At least diffprivlib and DP-EBM with the same guarantee or a weaker claim of ours: of {len(compared)} "
+        f"- At least diffprivlib and DP-EBM where they claim no less than we do: of {len(compared)} "
         f"comparisons {len(lost)} are lost at a family-wise level of 1 % (one-sided tests by seeds in pairs, "
-        f"each at 1 % over the number of comparisons). With so few seeds that test sees only large differences, "
-        f"so here is where our mean is lower by more than 0.02: {len(worse)}"
+        f"each at 1 % over the number of comparisons). With so few seeds that test sees only large "
+        f"differences, so here is where our mean is lower by more than 0.02: {len(worse)}"
         + ("." if not worse else " comparisons.")
     )
     lines += [
@@ -214,8 +215,8 @@ def _curator(scores: Scores) -> str:
     lines = [
         "## Own arrays beside the curator",
         "",
-        'The same estimators, with scaling="private" where they have it, on the same rows: as own arrays, and as a',
-        "table behind the curator.",
+        'The same estimators, with scaling="private" where they have it, on the same rows: as own arrays, and',
+        "as a table behind the curator.",
         "",
         "| table | estimator | guarantee | own arrays | behind the curator |",
         "| --- | --- | --- | --- | --- |",
@@ -234,7 +235,7 @@ def _curator(scores: Scores) -> str:
 
 # ---- the table of methods ----------------------------------------------------------------------------------
 
-_METHOD_TABLE = '''"""Which method and penalty suit pure ε on own arrays, by public numbers; written by a benchmark.
+_METHOD_TABLE = '''"""Which method and penalty suit pure ε on own arrays; written by a benchmark.
 
 `python benchmarks/learners_unseen.py --choose` measures every entry on its development tables and writes this
 file. Privacy does not depend on it.

@@ -2,8 +2,8 @@
 
     python benchmarks/peers/learners_unseen.py [--table iris] [--limit 40]
 
-`make bench` runs it in the environment of the other libraries. Both get the same public bounds as ours. A cell
-may use --limit seconds of processor time; the seeds that are done by then count.
+`make bench` runs it in the environment of the other libraries. Both get the same public bounds as ours. A
+cell may use --limit seconds of processor time; the seeds that are done by then count.
 """
 
 from __future__ import annotations

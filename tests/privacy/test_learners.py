@@ -83,7 +83,6 @@ def _numbers(**given: Any) -> GradientBoostingRegressor:
 
 CASES: list[tuple[Any, list[float]]] = [
     (lambda **spend: Scaler(bounds=BOUNDS, **spend), [0.0]),
-    (lambda **spend: AutoClassifier(bounds=BOUNDS, classes=[0, 1], **spend), [0.0, 1.0]),
     (lambda **spend: NearestNeighbors(bounds=BOUNDS, classes=[0, 1], waves=4, **spend), [0.0, 1.0]),
     (lambda **spend: Perceptron(bounds=BOUNDS, classes=[0, 1, 2], rounds=2, **spend), [0.0, 1.0, 2.0]),
     (lambda **spend: GaussianNB(bounds=BOUNDS, classes=[0, 1], **spend), [0.0, 1.0]),
@@ -122,6 +121,20 @@ def test_a_learner_keeps_its_price(
     # So that few rows are asked where they lie, too.
     monkeypatch.setattr("sfumato.learn.target_range._CLEAR_ROWS", -1e9)
     found = audited(make, spend, make(**spend).fit_budget().events, targets)
+    assert found.finding is None
+    assert found.reached > 0.5
+
+
+@pytest.mark.parametrize("spend", SPENDS[1:], ids=["gaussian", "rho"])
+@pytest.mark.parametrize("rows", [60, 10**9], ids=["line", "trees"])
+def test_an_automatic_choice_keeps_its_price(
+    spend: dict[str, float], rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With pure ε it perturbs an objective, which `test_convex.py` audits by its law."""
+    monkeypatch.setattr("sfumato.learn.target_range._CLEAR_ROWS", -1e9)
+    given: dict[str, Any] = {"bounds": BOUNDS, "classes": [0, 1], "rows": rows}
+    budget = AutoClassifier(**given, **spend).fit_budget()
+    found = audited(lambda **more: AutoClassifier(**given, **more), spend, budget.events, [0.0, 1.0])
     assert found.finding is None
     assert found.reached > 0.5
 

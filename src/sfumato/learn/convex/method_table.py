@@ -1,4 +1,4 @@
-"""Which method and penalty suit pure ε on own arrays, by public numbers; written by a benchmark.
+"""Which method and penalty suit pure ε on own arrays; written by a benchmark.
 
 `python benchmarks/learners_unseen.py --choose` measures every entry on its development tables and writes this
 file. Privacy does not depend on it.
