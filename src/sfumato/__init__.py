@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sfumato import audit, learn, local, noise, privacy, viz
+    from sfumato import audit, learn, local, noise, online, privacy, viz
     from sfumato.curator.catalog.columns import between, one_of, text
     from sfumato.lab.backup import accept, restore
     from sfumato.lab.lab import Lab, create, open
@@ -75,7 +75,7 @@ _HOMES = {
     "restore": "sfumato.lab.backup",
     "text": "sfumato.curator.catalog.columns",
 }
-_ROOMS = ("audit", "errors", "learn", "local", "noise", "privacy", "viz")
+_ROOMS = ("audit", "errors", "learn", "local", "noise", "online", "privacy", "viz")
 
 __all__ = [
     "ADD_REMOVE",
@@ -104,6 +104,7 @@ __all__ = [
     "min",
     "noise",
     "one_of",
+    "online",
     "open",
     "privacy",
     "quantile",

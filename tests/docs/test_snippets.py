@@ -1,9 +1,10 @@
 """Every Python snippet of the README and the docs runs as a reader would run it.
 
-The snippets of a page share one fresh interpreter in an empty folder. A fence that opens with `python no-run`
-is left out; so are other languages.
+The snippets of a page share one fresh interpreter in an empty folder, and commands in a fence that opens with
+`sh run` run there too. A fence that opens with `python no-run` is left out; so are other languages.
 """
 
+import os
 import re
 import subprocess
 import sys
@@ -25,6 +26,10 @@ def script(page: str) -> str:
             first = page.count("\n", 0, fence.start("body"))
             snippet = textwrap.dedent(fence["body"]).splitlines()
             lines[first : first + len(snippet)] = snippet
+        elif fence["info"].split() == ["sh", "run"]:
+            commands = "set -e\n" + textwrap.dedent(fence["body"])
+            run_them = f"__import__('subprocess').run({commands!r}, shell=True, check=True)"
+            lines[page.count("\n", 0, fence.start("body"))] = run_them
     return "\n".join(lines)
 
 
@@ -33,8 +38,11 @@ def run(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
     file.write_text(code, encoding="utf-8")
     work = folder / "work"
     work.mkdir()
-    command = [sys.executable, "-W", "error", str(file)]
-    return subprocess.run(command, cwd=work, capture_output=True, text=True, check=False)
+    # A warning that a page shows on purpose is none that its reader should not see.
+    command = [sys.executable, "-W", "error", "-W", "default:The declaration of", str(file)]
+    programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": programs}
+    return subprocess.run(command, cwd=work, env=environment, capture_output=True, text=True, check=False)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -52,6 +60,9 @@ x = 1
 ```sh
 exit 1
 ```
+```sh run
+test -d . && true
+```
 ```python no-run
 raise SystemExit(1)
 ```
@@ -67,8 +78,9 @@ def test_only_python_fences_run_and_on_their_own_lines() -> None:
     lines = script(EXAMPLE).splitlines()
     assert [(number, line) for number, line in enumerate(lines, 1) if line] == [
         (3, "x = 1"),
-        (13, "if x:"),
-        (14, "    x += 1"),
+        (9, "__import__('subprocess').run('set -e\\ntest -d . && true\\n', shell=True, check=True)"),
+        (16, "if x:"),
+        (17, "    x += 1"),
     ]
 
 
@@ -79,4 +91,4 @@ def test_snippets_share_names_and_failures_are_seen(tmp_path: Path) -> None:
     assert run(script(EXAMPLE + "```python\nassert x == 2\n```\n"), good).returncode == 0
     failed = run(script(EXAMPLE + "```python\nassert x == 3\n```\n"), bad)
     assert failed.returncode == 1
-    assert "line 17" in failed.stderr
+    assert "line 20" in failed.stderr

@@ -51,10 +51,14 @@ def compile_program(program: EngineProgram[Any], layouts: Mapping[str, Layout], 
     return _ProgramWriter(_write_relations(program, layouts, dialect)).write_program(program)
 
 
-def compile_columns(found: ColumnProgram, layouts: Mapping[str, Layout], dialect: Dialect) -> str:
-    """Return one SELECT of the columns that a program is computed from, for all rows that it uses."""
+def compile_columns(
+    found: ColumnProgram, columns: Sequence[Column], layouts: Mapping[str, Layout], dialect: Dialect
+) -> str:
+    """Return one SELECT of these columns, for all rows that a program uses."""
     relations = _write_relations(found.program, layouts, dialect)
-    chosen = ", ".join(map(relations.expressions.write_value, found.columns))
+    for column in columns:
+        relations.used.columns[column.at].add(column.name)
+    chosen = ", ".join(map(relations.expressions.write_value, columns))
     where = relations.expressions.write_condition(found.program.where)
     return f"SELECT {chosen} FROM {relations.write_source(found.rows)} WHERE {where}"  # noqa: S608
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from sfumato.curator.catalog.description import TableListing, describe_table
 from sfumato.curator.payer import Payer
 from sfumato.lab.budget_view import BudgetView, view_budget
+from sfumato.lab.nested import NestedQuery
 from sfumato.lab.published import Published
 from sfumato.lab.query import Query
 
@@ -50,9 +51,16 @@ class Session:
 
     def question(self, text: str) -> Query:
         """Return a question in SQL; what only asks for public facts is refused."""
-        from sfumato.queries.sql import parse_question
+        from sfumato.queries.nested import find_nested
+        from sfumato.queries.sql import choose_question
 
-        return Query(self._payer, parse_question(text), text)
+        nested = find_nested(text)
+        if nested is not None:
+            numbers = [self.question(each) for each in nested.numbers]
+            asked = NestedQuery(numbers, lambda found: self.question(nested.fill(found)), text)
+            # It is quoted and released like one question.
+            return cast("Query", asked)
+        return choose_question(text, lambda question: Query(self._payer, question, text))
 
     def _find_facts(self, text: str) -> PublicFacts | None:
         """Return the public facts that a text asks for, or None if it asks something else."""

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from sfumato.engines.duckdb import DuckDBEngine, batches, run
-from sfumato.engines.kernels import long_programs
+from sfumato.engines.kernels import held_rows, long_programs
 from sfumato.engines.program import CellKey, CellSums, Counted, Total
 from sfumato.engines.rows import ALL, Bounded, Computed, Rows, Scan
 from sfumato.engines.snapshot import Preparation, StoredCodes, StoredGrid
@@ -194,3 +194,58 @@ def test_the_sql_of_a_round_does_not_grow_with_its_features(
     assert few[0].sum() == many[0].sum() > 0
     assert len(asked) == 2
     assert asked[0] == asked[1]
+
+
+# ---- rows that a fit holds ----
+
+
+def boosted(rounds: int) -> list[CellSums]:
+    """Programs of which each adds a computed column to those of the one before it."""
+    rows: Rows = Scan("t")
+    score: Value = Constant(0)
+    found = []
+    for at in range(1, 1 + rounds):
+        leaf = Choose(AtLeast(Column(0, "ab"[at % 2]), at), Constant(1), Constant(0))
+        moved = Add(Either(score, Constant(-9)), Lookup(leaf, (at, -2 * at)))
+        rows = Computed(rows, (Least(moved, Column(0, "b")), Add(moved, Constant(1))), at)
+        score = Column(at, "v0")
+        squares = [Total(Multiply(score, Column(0, name))) for name in "ab"]
+        found.append(CellSums(rows, ALL, (CellKey(leaf, 2),), (Counted(), Total(score), *squares)))
+    return found
+
+
+def sums(engine: DuckDBEngine, asked: CellSums) -> list[list[int]]:
+    found: list[list[int]] = np.asarray(engine.run(asked)).tolist()
+    return found
+
+
+def test_rounds_that_hold_rows_have_the_same_sums(
+    engine: DuckDBEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    programs, read = boosted(4), []
+    expected = [ask(engine, each, monkeypatch, by_sql=True) for each in programs]
+    compiled = batches.compile_columns
+    monkeypatch.setattr(batches, "compile_columns", lambda *given: (read.append(1), compiled(*given))[1])
+    monkeypatch.setattr(long_programs, "_LONG", 0)
+    with held_rows.hold_rows():
+        assert [sums(engine, each) for each in programs] == expected
+        # `b` and `a` are read with the first two; from then on nothing is.
+        assert len(read) <= 2
+        held = held_rows.current_held_rows()
+        assert 0 < len(held.computed) <= 4
+        # Other rows, a column more, and the same again.
+        assert sums(engine, program(1, "empty")) == ask(engine, program(1, "empty"), monkeypatch, by_sql=True)
+        assert [sums(engine, each) for each in reversed(programs)] == expected[::-1]
+    assert held_rows.current_held_rows().computed == {}
+
+
+def test_rows_that_are_too_many_are_read_in_every_round(
+    engine: DuckDBEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    programs = boosted(3)
+    expected = [ask(engine, each, monkeypatch, by_sql=True) for each in programs]
+    monkeypatch.setattr(long_programs, "_LONG", 0)
+    monkeypatch.setattr(held_rows.HeldRows.__init__, "__defaults__", (100,))
+    with held_rows.hold_rows():
+        assert [sums(engine, each) for each in programs] == expected
+        assert held_rows.current_held_rows().computed == {}

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from sfumato.curator.question.derived import AnswerStage
 from sfumato.curator.question.relation import Expression, Relation
 from sfumato.errors import PolicyError
 from sfumato.errors.checked import checked, require_field, require_positive
@@ -234,6 +235,8 @@ class Question:
     limit: int | None = None
     offset: int = 0
     bounds: ContributionLimits | None = None
+    then: tuple[AnswerStage, ...] = ()
+    """SELECTs from the released answer, one after the other. They cost nothing."""
 
     def __post_init__(self) -> None:
         require_field(self.limit is None or self.limit >= 0, self, "limit", "0 or more")
@@ -242,6 +245,13 @@ class Question:
         places = [each.place for each in used if isinstance(each, GroupKey)]
         require_field(all(at < len(self.keys) for at in places), self, "outputs", "keys of the question")
         _require_names(self)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the columns that are shown."""
+        if self.then:
+            return tuple(name for name, _ in self.then[-1].outputs)
+        return tuple(each.name for each in self.outputs)
 
     @property
     def figures(self) -> dict[str, Figure]:
@@ -267,7 +277,13 @@ class Question:
     def chooses_groups(self) -> bool:
         """Whether noise influences which groups are shown."""
         sorts = any(not isinstance(each.by, GroupKey) for each in self.order)
-        return self.having is not None or (sorts and (self.limit is not None or self.offset > 0))
+        chosen = self.having is not None or (sorts and (self.limit is not None or self.offset > 0))
+        return chosen or any(map(_chooses_rows, self.then))
+
+
+def _chooses_rows(stage: AnswerStage) -> bool:
+    conditions = (stage.where, stage.having, stage.qualify)
+    return any(each is not None for each in conditions) or stage.limit is not None or stage.offset > 0
 
 
 def _require_names(question: Question) -> None:
@@ -276,8 +292,9 @@ def _require_names(question: Question) -> None:
     if len(set(keys)) < len(keys):
         raise PolicyError("SF-Q109", "GROUP BY names a column twice.")
     # Names that differ only in case are one name to SQL and to most who read the answer.
-    names = [output.name.casefold() for output in question.outputs]
-    if len(set(names)) < len(names):
+    shown = [[output.name for output in question.outputs]]
+    shown += [[name for name, _ in stage.outputs] for stage in question.then]
+    if any(len({name.casefold() for name in names}) < len(names) for names in shown):
         raise PolicyError("SF-Q115", "Two columns of the answer have the same name.", try_="AS another_name")
     if not question.figures:
         raise PolicyError("SF-Q116", "The question asks for no aggregate.", try_="SELECT COUNT(*) FROM …")

@@ -9,18 +9,21 @@ import numpy as np
 
 from sfumato.engines.compile import compile_columns
 from sfumato.engines.duckdb.dialect import DuckDBDialect
+from sfumato.engines.kernels.held_rows import BatchColumns, RowBatch
+from sfumato.engines.kernels.long_programs import find_column_program
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from duckdb import DuckDBPyConnection
     from numpy.typing import NDArray
 
     from sfumato.engines.compile import Layout
+    from sfumato.engines.kernels.held_rows import HeldRows
     from sfumato.engines.kernels.long_programs import ColumnProgram
+    from sfumato.engines.program import EngineProgram
+    from sfumato.engines.value_ranges import ValueRanges
     from sfumato.engines.values import Column
-
-    Doubles = NDArray[np.float64]
 
 _ROWS = 2**17
 """Rows of a batch, which is about as many as DuckDB keeps together. For speed and memory alone."""
@@ -29,8 +32,13 @@ _ROWS = 2**17
 class BatchReading:
     """Sums a program batch by batch, until it is told to stop."""
 
-    def __init__(self, cursor: DuckDBPyConnection, layouts: Mapping[str, Layout]) -> None:
-        self._cursor, self._layouts = cursor, layouts
+    def __init__(
+        self, cursor: DuckDBPyConnection, layouts: Mapping[str, Layout], files: tuple[int, ...]
+    ) -> None:
+        """Read by a cursor. `files` are the inodes of what it has open, so that a file that took the place of
+        another is told from it.
+        """
+        self._cursor, self._layouts, self._files = cursor, layouts, files
         self._ended = Event()
 
     def stop(self) -> None:
@@ -38,51 +46,45 @@ class BatchReading:
         self._ended.set()
         self._cursor.interrupt()
 
-    def sum_columns(self, found: ColumnProgram) -> NDArray[Any]:
-        """Return the sums of a program over columns that are read for it."""
+    def find_program(
+        self, program: EngineProgram[Any], ranges: ValueRanges, held: HeldRows
+    ) -> ColumnProgram | None:
+        """Return how a program is computed from columns, with what is held of its rows, if it is to be."""
+        found = find_column_program(program, ranges, held.computed)
+        if found is None or held.serves(self._describe(found), found.columns):
+            return found
+        # What was computed before is of no use without the rows it was computed of.
+        found = find_column_program(program, ranges)
+        if found is not None:
+            held.begin(self._describe(found), found.columns)
+        return found
+
+    def _describe(self, found: ColumnProgram) -> object:
+        """Return which rows a program is about."""
+        return found.rows, found.program.where, self._files
+
+    def sum_columns(self, found: ColumnProgram, held: HeldRows) -> NDArray[Any]:
+        """Return the sums of a program over columns that are read for it, or that are held."""
         sums = found.begin()
-        sql = compile_columns(found, self._layouts, DuckDBDialect())
-        for batch in self._cursor.sql(sql).to_arrow_reader(_ROWS):
+        for batch in held.list_batches(self._read(found, held.columns)):
             if self._ended.is_set():
                 raise InterruptedError
-            sums.add(_BatchColumns(found.columns, batch), batch.num_rows)
+            sums.add(batch, BatchColumns(batch, found.ready), keeps=held.most > 0)
+        held.keep_computed((*found.layers, *found.ready.values()))
         return sums.finish()
 
-
-class _BatchColumns:
-    """The columns of one batch, in doubles: 0 where one is missing."""
-
-    def __init__(self, names: Sequence[Column], batch: Any) -> None:
-        self._arrays = dict(zip(names, batch.columns, strict=True))
-        self._read: dict[Column, tuple[Doubles, NDArray[np.bool_] | None]] = {}
-
-    def read(self, column: Column, rows: slice) -> Doubles:
-        """Return a column of some rows."""
-        return self._column(column)[0][rows]
-
-    def find_missing(self, column: Column, rows: slice) -> NDArray[np.bool_] | None:
-        """Return in which of these rows a column is missing."""
-        missing = self._column(column)[1]
-        return None if missing is None else missing[rows]
-
-    def stack(self, columns: Sequence[Column], rows: slice) -> Doubles:
-        """Return several columns of some rows, one row a column."""
-        return np.array([self.read(column, rows) for column in columns])
-
-    def _column(self, column: Column) -> tuple[Doubles, NDArray[np.bool_] | None]:
-        if column not in self._read:
-            self._read[column] = _read_array(self._arrays[column])
-        return self._read[column]
+    def _read(self, found: ColumnProgram, columns: Sequence[Column]) -> Iterator[RowBatch]:
+        sql = compile_columns(found, columns, self._layouts, DuckDBDialect())
+        for batch in self._cursor.sql(sql).to_arrow_reader(_ROWS):
+            read = map(_read_array, batch.columns)
+            yield RowBatch(batch.num_rows, dict(zip(columns, read, strict=True)))
 
 
-def _read_array(array: Any) -> tuple[Doubles, NDArray[np.bool_] | None]:
-    """Read the buffers of an Arrow array of integers; Arrow's own way would import pandas."""
+def _read_array(array: Any) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
+    """Read the buffers of an Arrow array of integers as they lie; Arrow's own way would import pandas."""
     bits, numbers = array.buffers()
     inside = slice(array.offset, array.offset + len(array))
-    found = np.frombuffer(numbers, dtype=np.dtype(str(array.type)))[inside].astype(np.float64)
+    found = np.frombuffer(numbers, dtype=np.dtype(str(array.type)))[inside]
     if bits is None or not array.null_count:
         return found, None
-    known = np.unpackbits(np.frombuffer(bits, dtype=np.uint8), bitorder="little")[inside]
-    missing = known == 0
-    found[missing] = 0.0
-    return found, missing
+    return found, np.unpackbits(np.frombuffer(bits, dtype=np.uint8), bitorder="little")[inside] == 0

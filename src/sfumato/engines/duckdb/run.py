@@ -19,7 +19,7 @@ from sfumato.engines.duckdb.connection import open_reader
 from sfumato.engines.duckdb.dialect import DuckDBDialect
 from sfumato.engines.duckdb.prepare import name_damage
 from sfumato.engines.duckdb.spilling import SpillFolder, open_spill_folder
-from sfumato.engines.kernels.long_programs import find_column_program
+from sfumato.engines.kernels.held_rows import current_held_rows
 from sfumato.engines.limits import current_limits
 from sfumato.engines.program import (
     CellHistogram,
@@ -185,7 +185,7 @@ def _describe_file(path: Path) -> str:
 def answer_program(program: EngineProgram[Answer], opened: OpenSnapshots, folder: Path) -> Answer:
     """Return exact integers in the shape that the program says; 64-bit where all fit, else Python's own."""
     with opened.connection as cursor:
-        reading = BatchReading(cursor, opened.layouts)
+        reading = BatchReading(cursor, opened.layouts, opened.inodes)
         with watch_run(reading.stop, folder, opened.layouts):
             return _ask(partial(_answer, program, cursor, reading, opened.layouts), reading.stop)
 
@@ -196,9 +196,10 @@ def _answer(
     reading: BatchReading,
     layouts: Mapping[str, Layout],
 ) -> Answer:
-    columns = find_column_program(program, find_ranges(program.rows, layouts))
+    held = current_held_rows()
+    columns = reading.find_program(program, find_ranges(program.rows, layouts), held)
     if columns is not None:
-        return cast("Answer", reading.sum_columns(columns))
+        return cast("Answer", reading.sum_columns(columns, held))
     table = cursor.sql(compile_program(program, layouts, DuckDBDialect())).to_arrow_table()
     return cast("Answer", _shape_answer(program, table))
 

@@ -21,22 +21,23 @@ from sfumato.engines.program import CellKey, Counted, Total
 from sfumato.engines.values import Add, Among, Choose, Constant, Every, Multiply
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from sfumato.engines.kernels.column_facts import ColumnFacts
+    from sfumato.engines.kernels.held_rows import RowBatch
     from sfumato.engines.kernels.row_windows import RowColumns
     from sfumato.engines.program import CellSums, Term
     from sfumato.engines.values import Value
 
-    Ints = NDArray[np.int64]
+    Ints = NDArray[np.int64] | NDArray[np.int32]
     Sums = NDArray[Any]
 
 _WINDOW_BYTES = 2**25
 """Bytes for the values of the rows that are computed at a time. For speed and memory alone."""
 _MOST_ROWS, _FEWEST_ROWS = 2**13, 2**8
-_MOST_CELLS = 2**16
+_MOST_CELLS = 2**20
 """Cells in which one term is summed at once. For speed alone."""
 _ZERO = Constant(0)
 _LOW = 31
@@ -47,25 +48,40 @@ class SumsOfCells:
     """Adds up the terms of a program in every cell, one batch of rows after the other."""
 
     def __init__(self, program: CellSums, facts: ColumnFacts, layers: Sequence[Value], parts: int) -> None:
-        """Begin without rows. `layers` are computed columns, the innermost first, and `parts` how many
-        different values there are.
+        """Begin without rows. `layers` are values of computed columns, the innermost first, and `parts` is
+        how many different values there are.
         """
         self._program, self._facts, self._layers = program, facts, layers
         self._size = min(_MOST_ROWS, max(_FEWEST_ROWS, _WINDOW_BYTES // (8 * parts)))
         self._rows = 0
         self._tasks = _list_tasks(program, facts)
 
-    def add(self, columns: RowColumns, rows: int) -> None:
-        """Add the rows of a batch."""
+    def add(self, batch: RowBatch, columns: RowColumns, *, keeps: bool) -> None:
+        """Add the rows of a batch, and keep computed columns beside it if it is to be used again."""
+        kept = {id(value): self._empty(value, batch.rows) for value in self._layers} if keeps else {}
         with use_one_thread():
-            for start in range(0, rows, self._size):
-                self._add(RowWindow(self._facts, columns, slice(start, min(rows, start + self._size))))
+            for start in range(0, batch.rows, self._size):
+                window = RowWindow(self._facts, columns, slice(start, min(batch.rows, start + self._size)))
+                self._add(window, kept)
+        batch.computed.update(
+            {
+                known: (numbers, missing if missing.any() else None)
+                for known, (numbers, missing) in kept.items()
+            }
+        )
 
-    def _add(self, window: RowWindow) -> None:
+    def _empty(self, value: Value, rows: int) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+        kind = np.int32 if self._facts.reach(value) < 2**31 else self._facts.dtype(value)
+        return np.empty(rows, dtype=kind), np.zeros(rows, dtype=bool)
+
+    def _add(self, window: RowWindow, kept: Mapping[int, tuple[NDArray[Any], NDArray[np.bool_]]]) -> None:
         self._rows += window.count
         # In order, so that no value is computed by a call within a call within a call for every layer.
         for value in self._layers:
-            window.value(value)
+            numbers, missing = window.value(value), window.missing(value)
+            if kept:
+                kept[id(value)][0][window.rows] = numbers
+                kept[id(value)][1][window.rows] = False if missing is None else missing
         cells = _WindowCells(window, self._program.keys)
         for task in self._tasks:
             task.add(cells, self._rows)
@@ -97,15 +113,21 @@ class _WindowCells:
         return self._located[known]
 
     def _locate(self, keys: tuple[CellKey, ...]) -> tuple[Ints, int]:
-        window, cells = self.window, math.prod(key.size for key in keys)
-        cell, inside = np.zeros(window.count, dtype=np.int64), np.ones(window.count, dtype=bool)
+        window, facts = self.window, self.window.facts
+        cells = math.prod(key.size for key in keys)
+        cell = np.zeros(window.count, dtype=np.int32)
+        outside = np.zeros(window.count, dtype=bool)
         for key in keys:
-            part, missing = window.integers(key.value), window.missing(key.value)
-            inside &= (part >= 0) & (part < key.size)
-            if missing is not None:
-                inside &= ~missing
-            cell = cell * key.size + part
-        return np.where(inside, cell, cells), cells
+            part = window.value(key.value)
+            if not facts.is_inside(key.value, key.size):
+                missing = window.missing(key.value)
+                outside |= (part < 0) | (part >= key.size)
+                outside |= False if missing is None else missing
+                part = np.where(outside, 0, part)
+            cell *= np.int32(key.size)
+            cell += part.astype(np.int32)
+        cell[outside] = cells
+        return cell, cells
 
 
 # ---- what is summed ----------------------------------------------------------------------------------------
@@ -131,15 +153,18 @@ def _list_histograms(
     found: dict[tuple[int, ...], list[tuple[int, _CellTerm]]] = defaultdict(list)
     for place, term in terms:
         known = _CellTerm.find(term)
-        if math.prod(1 + each for each in known.cell) > _MOST_CELLS:
-            known = _CellTerm(term.value if isinstance(term, Total) else None)
         found[known.identity].append((place, known))
     for each in found.values():
         first = each[0][1]
         sizes = [1 + max(term.cell[at] for _, term in each) for at in range(len(first.values))]
+        if program.cells * math.prod(sizes) > _MOST_CELLS:
+            # Cells that lie far apart are summed one by one.
+            for place, _ in each:
+                yield _Histogram(_CellTerm.of(program.terms[place]), {place: 0}, (), program, facts)
+            continue
         keys = tuple(CellKey(value, size) for value, size in zip(first.values, sizes, strict=True))
         own = {place: _flat(term.cell, sizes) for place, term in each}
-        yield _Histogram(first.term, keys, own, program, facts)
+        yield _Histogram(first.term, own, keys, program, facts)
 
 
 def _flat(cell: Sequence[int], sizes: Sequence[int]) -> int:
@@ -174,9 +199,14 @@ class _CellTerm:
                 cell = tuple(place for each in alone for place in each.values)
                 if len(alone) == len(parts) and min(cell) >= 0:
                     return cls(then, tuple(each.part for each in alone), cell)
-        if not isinstance(term, Total):
+        return cls(cls.of(term))
+
+    @staticmethod
+    def of(term: Term) -> Value | None:
+        """Return what is summed in every cell; None counts rows."""
+        if not isinstance(term, Counted | Total):
             raise TypeError(type(term).__name__)
-        return cls(term.value)
+        return term.value if isinstance(term, Total) else None
 
 
 class _Histogram:
@@ -185,8 +215,8 @@ class _Histogram:
     def __init__(
         self,
         term: Value | None,
-        keys: tuple[CellKey, ...],
         own: dict[int, int],
+        keys: tuple[CellKey, ...],
         program: CellSums,
         facts: ColumnFacts,
     ) -> None:
@@ -217,7 +247,7 @@ class _Histogram:
         return {place: table[:, own] for place, own in self._own.items()}
 
 
-def _sum_wide(number: Ints, values: Ints, size: int) -> NDArray[np.object_]:
+def _sum_wide(number: Ints, values: NDArray[np.int64], size: int) -> NDArray[np.object_]:
     """Return sums of integers that doubles cannot add: each as a high part and a low one."""
     parts = values >> _LOW, values & (2**_LOW - 1)
     high, low = (np.bincount(number, weights=each, minlength=size + 1)[:size] for each in parts)

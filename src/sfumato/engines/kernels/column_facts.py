@@ -20,6 +20,7 @@ from sfumato.engines.values import (
     Least,
     Lookup,
     Multiply,
+    Predicate,
     Value,
 )
 
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     Doubles = NDArray[np.float64]
     Weights = tuple[int, Doubles, tuple[Value, ...]]
     """A constant, and the weight of each of several values."""
+    Indicators = list[tuple[Predicate, int]]
+    """Conditions, and what each adds where it holds."""
     Kind = type[np.int16] | type[np.float64] | type[np.int64]
 
 EXACT = 2**53
@@ -66,6 +69,7 @@ class ColumnFacts:
         self._kinds: dict[int, Kind] = {}
         self._common: dict[int, Kind] = {}
         self._sums: dict[int, Weights | None] = {}
+        self._indicators: dict[int, Indicators | None] = {}
         self._missing: dict[int, bool] = {}
         self._lists: dict[int, NDArray[Any]] = {}
 
@@ -154,6 +158,14 @@ class ColumnFacts:
 
     # ---- weighted sums ----
 
+    def find_indicators(self, value: Add) -> Indicators | None:
+        """Return the weights of a sum of conditions that is held in 16 bits; None for other values."""
+        if id(value) not in self._indicators:
+            found = _split_indicators(value)
+            small = found is not None and sum(abs(weight) for _, weight in found) < _SMALL
+            self._indicators[id(value)] = found if small else None
+        return self._indicators[id(value)]
+
     def find_weights(self, value: Add) -> Weights | None:
         """Return the constant, weights and parts of a sum of many values; None for other values."""
         if id(value) not in self._sums:
@@ -171,6 +183,25 @@ class ColumnFacts:
             return None
         weights = np.array([float(weight) for _, weight in parts.values()])
         return constant, weights, tuple(part for part, _ in parts.values())
+
+
+def _split_indicators(value: Value) -> Indicators | None:
+    """Return a sum of values that are 1 where a condition holds and else 0, each with its weight."""
+    found: Indicators = []
+    parts = [(value, 1)]
+    while parts:
+        match parts.pop():
+            case Add(left, right), times:
+                parts += [(left, times), (right, times)]
+            case Multiply(inner, Constant(int(number))), times:
+                parts.append((inner, times * number))
+            case Choose(condition, Constant(1), Constant(0)), times:
+                found.append((condition, times))
+            case Constant(0), _:
+                pass
+            case _:
+                return None
+    return found
 
 
 def _split_sum(value: Value) -> tuple[int, dict[Any, tuple[Value, int]]] | None:

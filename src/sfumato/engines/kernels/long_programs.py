@@ -36,7 +36,7 @@ from sfumato.engines.values import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from sfumato.engines.program import EngineProgram
     from sfumato.engines.rows import Rows
@@ -62,34 +62,70 @@ class ColumnProgram:
     """The rows without their computed columns."""
     columns: tuple[Column, ...]
     """Columns of those rows, all of which are read."""
+    ready: Mapping[Column, Value]
+    """Computed columns that batches hold already."""
     facts: ColumnFacts
     layers: tuple[Value, ...]
+    """The values of other computed columns, the innermost first."""
     parts: int
+    """Number of different values that are computed."""
 
     def begin(self) -> SumsOfCells:
         """Return the sums of no rows, to which batches are added."""
         return SumsOfCells(self.program, self.facts, self.layers, self.parts)
 
 
-def find_column_program(program: EngineProgram[Any], ranges: ValueRanges) -> ColumnProgram | None:
-    """Return how NumPy computes a program whose SQL is long, or None where an engine's SQL is to be used."""
+def find_column_program(
+    program: EngineProgram[Any], ranges: ValueRanges, known: Mapping[int, Value] | None = None
+) -> ColumnProgram | None:
+    """Return how NumPy computes a program whose SQL is long, or None where an engine's SQL is to be used.
+
+    `known` are the values, by identity, that are held of every row already.
+    """
     if not isinstance(program, CellSums) or program.cells > _MOST_CELLS:
         return None
     rows, computed = _split_layers(program.rows)
-    parts = _Parts(computed)
     asked = (*program.keys, *program.terms)
-    if sum(map(parts.measure, asked)) + parts.layers < _LONG or not _can_compute(parts, ranges):
+    if not _is_long(asked, computed, ranges):
         return None
     # Rows are chosen before anything is computed of them.
-    if any(column in computed for column in _Parts({}).list_columns(program.where)):
+    if not _list_used([program.where], {})[0].isdisjoint(computed):
         return None
-    columns = tuple(dict.fromkeys(each for each in parts.columns if each not in computed))
-    used = set(parts.columns)
-    layers = tuple(value for column, value in computed.items() if column in used)
-    facts = ColumnFacts(ranges, computed, missing=True)
+    ready = {column: value for column, value in computed.items() if id(value) in (known or {})}
+    fresh = {column: value for column, value in computed.items() if column not in ready}
+    used, parts = _list_used(asked, fresh)
+    # A number of rows needs no column: SQL leaves out what nothing looks at.
+    if not used:
+        return None
+    layers = tuple(value for column, value in fresh.items() if column in used)
+    facts = ColumnFacts(ranges, fresh, missing=True)
+    # In order, so that none is looked for by a call within a call for every layer.
     for value in layers:
         facts.can_miss(value)
-    return ColumnProgram(program, rows, columns, facts, layers, max(1, len(parts.known)))
+    ready = {column: value for column, value in ready.items() if column in used}
+    return ColumnProgram(program, rows, tuple(used - computed.keys()), ready, facts, layers, parts)
+
+
+def _list_used(asked: Iterable[Any], computed: Mapping[Column, Value]) -> tuple[set[Column], int]:
+    """Return the columns that parts look at, also for computed ones, and the number of different parts."""
+    waiting, seen, columns = list(asked), set[int](), set[Column]()
+    while waiting:
+        part = waiting.pop()
+        if id(part) in seen:
+            continue
+        seen.add(id(part))
+        if isinstance(part, Column):
+            columns.add(part)
+            waiting += [computed[part]] if part in computed else []
+        waiting += _inner(part)
+    return columns, len(seen)
+
+
+def _is_long(asked: Iterable[Any], computed: Mapping[Column, Value], ranges: ValueRanges) -> bool:
+    """Return whether the SQL would be long, and all its parts are what NumPy computes."""
+    parts = _Parts()
+    size = sum(map(parts.measure, (*computed.values(), *asked)))
+    return size >= _LONG and _can_compute(parts.known.values(), ranges)
 
 
 def _split_layers(rows: Rows) -> tuple[Rows, dict[Column, Value]]:
@@ -106,39 +142,30 @@ def _split_layers(rows: Rows) -> tuple[Rows, dict[Column, Value]]:
     return rows, dict(named)
 
 
-def _can_compute(parts: _Parts, ranges: ValueRanges) -> bool:
-    """Return whether all parts are of the kinds that NumPy computes, in numbers that it holds."""
-    for part in parts.known.values():
+def _can_compute(parts: Iterable[Any], ranges: ValueRanges) -> bool:
+    """Return whether parts are of the kinds that NumPy computes, in numbers that it holds."""
+    for part in parts:
         if isinstance(part, _COMPUTED):
             if ranges.reach(part) >= (EXACT if isinstance(part, Column) else LARGEST):
                 return False
         elif not isinstance(part, (*_DECIDED, *_SUMMED)):
             return False
-    return bool(parts.columns)
+    return True
 
 
 class _Parts:
     """The different parts of a program, and how long it is when each is written wherever it is used."""
 
-    def __init__(self, computed: dict[Column, Value]) -> None:
+    def __init__(self) -> None:
         self.known: dict[int, Any] = {}
-        self.columns: list[Column] = []
         self._sizes: dict[int, int] = {}
-        self.layers = sum(map(self.measure, computed.values()))
 
     def measure(self, part: Any) -> int:
         """Return how many parts a part has, those that are used twice counted twice."""
         if id(part) not in self._sizes:
             self.known[id(part)] = part
-            if isinstance(part, Column):
-                self.columns.append(part)
             self._sizes[id(part)] = 1 + sum(map(self.measure, _inner(part)))
         return self._sizes[id(part)]
-
-    def list_columns(self, part: Any) -> list[Column]:
-        """Return the columns that a part looks at."""
-        self.measure(part)
-        return self.columns
 
 
 def _inner(part: Any) -> Iterator[Any]:

@@ -75,7 +75,7 @@ class RowWindow:
     """Computes values for some rows; parts that several values share are computed once."""
 
     def __init__(self, facts: ColumnFacts, columns: RowColumns, rows: slice) -> None:
-        self._facts = facts
+        self.facts = facts
         self._columns = columns
         self._values: dict[int, Any] = {}
         self._missing: dict[int, Masks] = {}
@@ -101,32 +101,35 @@ class RowWindow:
         return found if missing is None else np.where(missing, 0, found)
 
     def _read(self, column: Column) -> Any:
-        inner = self._facts.computed.get(column)
+        inner = self.facts.computed.get(column)
         return self._columns.read(column, self.rows) if inner is None else self.value(inner)
 
     def _repeat(self, constant: Constant) -> Any:
-        return np.full(self.count, constant.value or 0, dtype=self._facts.dtype(constant))
+        return np.full(self.count, constant.value or 0, dtype=self.facts.dtype(constant))
 
     def _look_up(self, value: Lookup) -> Any:
         entries, place = value.entries, self.integers(value.part)
-        if not self._facts.is_inside(value.part, len(entries)):
+        if not self.facts.is_inside(value.part, len(entries)):
             place = np.clip(place, 0, max(0, len(entries) - 1))
-        return self._facts.list_entries(value)[place]
+        return self.facts.list_entries(value)[place]
 
     def _either(self, value: Either) -> Any:
-        missing, kind = self.missing(value.first), self._facts.dtype(value)
+        missing, kind = self.missing(value.first), self.facts.dtype(value)
         found = self.value(value.first).astype(kind, copy=False)
         return found if missing is None else np.where(missing, self._part(value.second, kind), found)
 
     def _choose(self, value: Choose) -> Any:
-        condition, kind = self.condition(value.condition), self._facts.dtype(value)
+        condition, kind = self.condition(value.condition), self.facts.dtype(value)
         # An indicator is by far the most common choice.
         if value.then == _ONE and value.otherwise == _NONE:
             return condition.astype(kind)
         return np.where(condition, self._part(value.then, kind), self._part(value.otherwise, kind))
 
     def _add(self, value: Add) -> Any:
-        parts = self._facts.find_weights(value)
+        indicators = self.facts.find_indicators(value)
+        if indicators is not None:
+            return self._count_indicators(indicators).astype(self.facts.dtype(value), copy=False)
+        parts = self.facts.find_weights(value)
         if parts is None:
             return self._combine(value)
         constant, weights, names = parts
@@ -134,13 +137,19 @@ class RowWindow:
         found += constant
         return found
 
+    def _count_indicators(self, indicators: Sequence[tuple[Predicate, int]]) -> Any:
+        found = np.zeros(self.count, dtype=np.int16)
+        for condition, weight in indicators:
+            # One byte of a mask is 1 or 0, so nothing is converted.
+            ones = self.condition(condition).view(np.int8)
+            found += ones if weight == 1 else ones * np.int16(weight)
+        return found
+
     def _stack(self, parts: tuple[Value, ...]) -> Doubles:
         """Return values of which a weighted sum is asked, one row each."""
         known = tuple(map(id, parts))
         if known not in self._stacks:
-            columns = [
-                part for part in parts if isinstance(part, Column) and part not in self._facts.computed
-            ]
+            columns = [part for part in parts if isinstance(part, Column) and part not in self.facts.computed]
             self._stacks[known] = (
                 self._columns.stack(columns, self.rows)
                 if len(columns) == len(parts)
@@ -149,21 +158,19 @@ class RowWindow:
         return self._stacks[known]
 
     def _combine(self, value: Any) -> Any:
-        compute, kind = _OPERATIONS[type(value)], self._facts.common_dtype(value)
+        compute, kind = _OPERATIONS[type(value)], self.facts.common_dtype(value)
         found = compute(*self._pair(value.left, value.right, kind))
-        return found.astype(self._facts.dtype(value), copy=False)
+        return found.astype(self.facts.dtype(value), copy=False)
 
     def _divide(self, value: Divide) -> Any:
-        left, right = self._pair(value.left, value.right, self._facts.common_dtype(value))
+        left, right = self._pair(value.left, value.right, self.facts.common_dtype(value))
         number = value.right.value if isinstance(value.right, Constant) else None
         if number and number > 0 and number & (number - 1) == 0:
             # A shift rounds down as well, in a fifth of the time.
             found = left >> (number.bit_length() - 1)
         else:
-            found = left // (
-                np.where(right == 0, 1, right) if self._facts.can_be_zero(value.right) else right
-            )
-        return found.astype(self._facts.dtype(value), copy=False)
+            found = left // (np.where(right == 0, 1, right) if self.facts.can_be_zero(value.right) else right)
+        return found.astype(self.facts.dtype(value), copy=False)
 
     def _pair(self, left: Value, right: Value, kind: Any) -> tuple[Any, Any]:
         """Return both values, of which at least one is an array."""
@@ -180,7 +187,7 @@ class RowWindow:
 
     def missing(self, value: Value) -> Masks:
         """Return in which rows a value is missing."""
-        if not self._facts.can_miss(value):
+        if not self.facts.can_miss(value):
             return None
         if id(value) not in self._missing:
             self._missing[id(value)] = self._find_missing(value)
@@ -189,7 +196,7 @@ class RowWindow:
     def _find_missing(self, value: Value) -> Masks:
         match value:
             case Column():
-                inner = self._facts.computed.get(value)
+                inner = self.facts.computed.get(value)
                 if inner is not None:
                     return self.missing(inner)
                 return self._columns.find_missing(value, self.rows)
@@ -203,7 +210,7 @@ class RowWindow:
             case Choose(condition, then, otherwise):
                 return _pick(self.condition(condition), self.missing(then), self.missing(otherwise))
             case Divide(left, right):
-                zero = self.value(right) == 0 if self._facts.can_be_zero(right) else None
+                zero = self.value(right) == 0 if self.facts.can_be_zero(right) else None
                 return _any(self.missing(left), self.missing(right), zero)
             case Add(left, right) | Multiply(left, right) | Least(left, right) | Greatest(left, right):
                 return _any(self.missing(left), self.missing(right))
@@ -282,7 +289,7 @@ class RowWindow:
     def _alike(self, left: Value, right: Value) -> tuple[Any, Any]:
         """Return both values in doubles, or in integers where one is too wide for doubles."""
         # Comparing a double with a 64-bit integer would round the integer.
-        wide = any(self._facts.dtype(each) is np.int64 for each in (left, right))
+        wide = any(self.facts.dtype(each) is np.int64 for each in (left, right))
         return self._pair(left, right, np.int64 if wide else np.float64)
 
 
