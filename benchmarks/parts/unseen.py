@@ -157,6 +157,15 @@ def _fifty() -> Table:
     return numbered(rows, target, -8, 8, (-80, 80))
 
 
+def _answers() -> Table:
+    """Answers to a questionnaire: most of them are rare, so that most leaves of a tree are nearly empty."""
+    rng = np.random.default_rng(116)
+    rare = rng.uniform(size=(6000, 10)) < rng.uniform(0.02, 0.2, 10)
+    rows = np.hstack([rare, rng.integers(0, 9, (6000, 3)) ** 2])
+    target = 40 + rows[:, :10] @ rng.normal(size=10) * 15 - rows[:, 10] / 3 + rng.normal(size=6000) * 12
+    return numbered(rows, target, [0] * 13, [1] * 10 + [80] * 3, (0, 100))
+
+
 def _few() -> Table:
     rng = np.random.default_rng(115)
     rows = rng.uniform(0, 10, size=(400, 4))
@@ -197,6 +206,7 @@ _DEVELOPED: dict[str, Callable[[], Table]] = {
     "offset": _offset,
     "long tails": _tails,
     "fifty features": _fifty,
+    "answers": _answers,
     "few rows": _few,
     "diabetes": _diabetes,
 }
