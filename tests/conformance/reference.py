@@ -369,6 +369,8 @@ def figure(term: Any) -> Callable[[list[Row]], Any]:
     match term:
         case Present():
             return lambda rows: len(there(rows))
+        case asked.CountedValues():
+            return lambda rows: len(set(there(rows)))
         case Total():
             return lambda rows: sum(there(rows))
         case Smallest():

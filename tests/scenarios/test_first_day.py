@@ -32,9 +32,8 @@ ANSWERABLE = [question for question in QUESTIONS if question.answerable]
 REFUSED = [question for question in QUESTIONS if not question.answerable]
 
 NOT_YET = {
-    "admissions": (18,),
-    "orders": (2, 17, 19, 20),
-    "employees": (14, 20),
+    "orders": (2, 19, 20),
+    "employees": (14,),
 }
 """Questions that are refused today, or answered without the group of missing keys."""
 
@@ -247,4 +246,4 @@ def test_a_question_about_single_rows_is_refused_with_an_alternative(
 
 
 def test_so_many_are_answered() -> None:
-    assert len(ANSWERABLE) - sum(map(len, NOT_YET.values())) >= 49
+    assert len(ANSWERABLE) - sum(map(len, NOT_YET.values())) >= 52

@@ -203,7 +203,6 @@ CODES: dict[str, str] = {
     "SF-Q127": "units() turns a table into one row for each unit, so it comes before where and group_by.",
     "SF-Q128": "The most frequent values are counted by rows or by units. Counting by units is more precise, since each person counts once.",
     "SF-Q129": "top, distance, subsample and bounds apply to rows before grouping. Use where(…) for one group and partition(…) for all.",
-    "SF-Q130": "COUNT(DISTINCT …) counts the units behind the rows, by the unit's column. The number of distinct values of another column could change a lot with one person.",
     "SF-Q131": "Dates and moments are compared with dates, written as DATE '2024-01-31' or '2024-01-31'; whole days or weeks are added to them; YEAR, MONTH, DATE_TRUNC and their like take them apart.",
     "SF-Q132": "The bounds of the computed value need more than 128 bits. ROUND a part of it, or declare coarser steps.",
     "SF-Q133": "The name stands for columns of two tables, or for two tables that differ in case. Put the table's name or alias before a column; write a table's name as it was registered.",

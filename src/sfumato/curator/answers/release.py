@@ -120,7 +120,9 @@ class Release:
         frame = table.to_pandas()
         keys = self._plan.resolved.keys
         kinds = {"int64": pd.Int64Dtype(), "bool": pd.BooleanDtype()}
-        nullable = [name for name, place in self._plan.question.labels.items() if keys[place].nulls]
+        levels = bool(self._plan.question.levels)
+        labels = self._plan.question.labels.items()
+        nullable = [name for name, place in labels if levels or keys[place].nulls]
         # What is computed from an answer may be missing whatever it is.
         for name in nullable if self._staged is None else table.column_names:
             kind = kinds.get(str(table.schema.field(name).type))

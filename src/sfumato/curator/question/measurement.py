@@ -32,7 +32,7 @@ class CountOf:
 @dataclass(frozen=True, slots=True)
 @checked
 class DistinctUnits:
-    """The number of different units that have a row; the expression names the unit's column."""
+    """The number of different units that have a row, or of different values of an expression."""
 
     of: Expression
 
@@ -128,7 +128,10 @@ Figure = Aggregate | Arithmetic | Fraction
 @dataclass(frozen=True, slots=True)
 @checked
 class GroupKey:
-    """The key at this place of the question, which names the groups."""
+    """The key at this place of the question, which names the groups.
+
+    Where there are levels, places after those of the keys say of each key whether a level has it not: 1 or 0.
+    """
 
     place: int
 
@@ -237,13 +240,17 @@ class Question:
     bounds: ContributionLimits | None = None
     then: tuple[AnswerStage, ...] = ()
     """SELECTs from the released answer, one after the other. They cost nothing."""
+    levels: tuple[tuple[int, ...], ...] = ()
+    """Places of the keys of each level of ROLLUP, CUBE or GROUPING SETS; if empty, all keys are one level."""
 
     def __post_init__(self) -> None:
         require_field(self.limit is None or self.limit >= 0, self, "limit", "0 or more")
         require_field(self.offset >= 0, self, "offset", "0 or more")
         used = [each.shows for each in self.outputs] + [each.by for each in self.order]
         places = [each.place for each in used if isinstance(each, GroupKey)]
-        require_field(all(at < len(self.keys) for at in places), self, "outputs", "keys of the question")
+        places += [place for level in self.levels for place in level]
+        most = len(self.keys) * (2 if self.levels else 1)
+        require_field(all(at < most for at in places), self, "outputs", "keys of the question")
         _require_names(self)
 
     @property
