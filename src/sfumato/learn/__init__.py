@@ -27,7 +27,7 @@ from sfumato.learn.convex.planning import (
     rows_needed,
 )
 from sfumato.learn.decomposition import PCA
-from sfumato.learn.evaluation import Evaluation, Measured, evaluate
+from sfumato.learn.evaluation import Evaluation, evaluate
 from sfumato.learn.itemsets.estimators import AssociationRules, FrequentItemsets
 from sfumato.learn.kernel import KernelSVC
 from sfumato.learn.linear.classifiers import ConvexERM, LinearSVC, LogisticRegression
@@ -36,6 +36,7 @@ from sfumato.learn.naive_bayes import CategoricalNB, GaussianNB
 from sfumato.learn.neighbors import NearestNeighbors
 from sfumato.learn.perceptron import Perceptron
 from sfumato.learn.preprocessing import Bins, RobustScaler, StandardScaler
+from sfumato.learn.regression_scores import Measured, RegressionEvaluation
 from sfumato.learn.search import Search
 from sfumato.learn.trees.boosting import GradientBoosting, GradientBoostingRegressor
 from sfumato.learn.trees.decision_tree import DecisionTree
@@ -62,6 +63,9 @@ ESTIMATORS = (
     "RobustScaler",
     "StandardScaler",
 )
+"""What may be fitted behind the curator."""
+
+SAVED = (*ESTIMATORS, "Search")
 """What a file may name; nothing else is ever loaded."""
 
 __all__ = [
@@ -88,6 +92,7 @@ __all__ = [
     "Measured",
     "NearestNeighbors",
     "Perceptron",
+    "RegressionEvaluation",
     "RobustScaler",
     "Search",
     "StandardScaler",

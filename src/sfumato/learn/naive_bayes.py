@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from sfumato.learn.base.estimator import check_classes
-from sfumato.learn.base.supervised import PrivateClassifier, check_target
+from sfumato.learn.base.supervised import PrivateClassifier
 from sfumato.oracle.arrays.coded_rows import EncodedRows
 from sfumato.oracle.arrays.features import check_categories, encode_labels, read_listed_arrays
 from sfumato.oracle.blocks import COUNT, Add, CellKey, Constant, Multiply, SumBlock
@@ -200,9 +199,7 @@ class CategoricalNB(PrivateClassifier):
         return scores
 
     def _checked(self, X: Any, y: Any) -> tuple[Any, Any]:  # noqa: N803
-        rows = self._check_rows(X, dtype=None)
-        self.classes_ = np.array(check_classes(self.classes))
-        return rows, check_target(rows, y)
+        return self._check_labels(self._check_rows(X, dtype=None), y)
 
     def _rows(self, X: Any) -> Any:  # noqa: N803
         check_is_fitted(self)

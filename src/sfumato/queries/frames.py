@@ -217,6 +217,11 @@ class Frame(Generic[AskedQuestion, Parts]):
     def __repr__(self) -> str:
         return ".".join(self.steps)
 
+    def select_rows(self, asked: str) -> Relation:
+        """Return which rows these are, for what takes rows and no groups."""
+        self._require_plain(asked)
+        return self.relation
+
     def _require_plain(self, asked: str) -> None:
         """Refuse keys and contribution bounds before a question that would ignore them."""
         if self.keys or self.limits is not None:
