@@ -18,6 +18,7 @@ DOCS = Path(__file__).parent
 sys.path.insert(0, str(DOCS))  # tests run this file from elsewhere
 
 from rooms import rooms_picture  # noqa: E402
+from sql_matrix import sql_page  # noqa: E402
 
 
 def errors_page() -> str:
@@ -104,7 +105,8 @@ with `_` inside that another piece follows counts 4,000 more for each run of let
 each of its characters, so write it last or ask for it alone. Texts are tested where their row is read,
 before any
 join, so a `LIKE` costs as often as the unit has rows in that table and no text is carried further,
-unless it is a key or compared with another text. Rows multiply with every join of tables about the same
+unless it is a key or compared with another text. A regular expression counts as the patterns of `LIKE`
+that it stands for, at most 64. Rows multiply with every join of tables about the same
 people: three tables of 20 rows a unit make 8,000. `GROUP BY` the unit in a subquery first, and it joins
 as one row.
 
@@ -115,6 +117,7 @@ PAGES = {
     "errors.md": errors_page,
     "engines.md": engines_page,
     "limits.md": limits_page,
+    "sql.md": sql_page,
     "images/rooms.svg": rooms_picture,
 }
 

@@ -127,7 +127,8 @@ KEYS = (
 CONDITIONS = (
     "LOWER(note) = 'pain a_b'", "UPPER(note) = 'PAIN'", "note LIKE '%a\\_b'", "note LIKE '_本%'",
     "note LIKE '5%\\'", "note LIKE '%ä%'", "STARTS_WITH(note, 'PA')", "ENDS_WITH(note, '語')",
-    "CONTAINS(note, '%')", "note <> 'ß'", "note IN ('', '日本語')", "note IS NULL", "gain < stay", "NOT ok",
+    "REGEXP_MATCHES(note, 'pa|^.本|_b$')", "REGEXP_FULL_MATCH(note, 'p[ae]in.*')", "CONTAINS(note, '%')",
+    "note <> 'ß'", "note IN ('', '日本語')", "note IS NULL", "gain < stay", "NOT ok",
     "day + 7 > DATE '2020-03-01'", "ward IN ('A', 'B') OR flag = 1",
 )  # fmt: skip
 

@@ -36,6 +36,7 @@ _WORDS = (
     (r"sf\.one_of\(\"A\", \"B\"\)(, or sf\.one_of\(\*values\))?", "--one-of COLUMN A,B"),
     (r"sf\.one_of(\([^)]*\))?", "--one-of"),
     (r"sf\.between\(date[^)]*\), date[^)]*\)\)", "--between COLUMN 2020-01-01 2024-12-31"),
+    (r"sf\.between\(…, step=1\)", "--whole COLUMN LOW HIGH"),
     (r"sf\.between(\([^)]*\))?", "--between"),
     (r"(?:\w+\.)?release\(((?:[^()]|\([^)]*\))*)\)", r"\1"),
     (rf"(?: with |, )({_AMOUNTS})=([\d.e+-]+|…)", r" --\1 \2"),

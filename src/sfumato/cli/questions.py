@@ -76,7 +76,9 @@ def ask(
     """Charge for a question and answer it. Asking the same question again is free."""
     # The path is checked first, so that no answer is paid for and then not drawn.
     target = None if plot is None else sf.viz.check_target(plot)
-    release = sf.open(folder).session(analyst).sql(sql).release(key=key, **spend)
+    session = sf.open(folder).session(analyst)
+    question = session.sql(sql) if target is None else session.question(sql)
+    release = question.release(key=key, **spend)
     show(release, as_json)
     if target is not None:
         release.plot().save(target)

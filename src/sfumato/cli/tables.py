@@ -41,11 +41,19 @@ def declaration_options(command: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(command)
     def gathered(
-        *, epsilon: Any, delta: Any, schema: Any, between: Any, one_of: Any, text: Any, **others: Any
+        *,
+        epsilon: Any,
+        delta: Any,
+        schema: Any,
+        between: Any,
+        whole: Any,
+        one_of: Any,
+        text: Any,
+        **others: Any,
     ) -> None:
         names = ("unit", "max_rows", "of", "row", "public")
         unit = _unit(**{name: others.pop(name) for name in names})
-        columns = _columns(between, one_of, text)
+        columns = _columns(between, whole, one_of, text)
         budget = None if epsilon is None else sf.Budget(parse_number(epsilon), parse_number(delta))
         said = {"unit": unit, "columns": columns, "budget": budget, "schema": schema}
         command(**others, said=said)
@@ -67,6 +75,13 @@ _OPTIONS: tuple[Callable[[Callable[..., None]], Callable[..., None]], ...] = (
         multiple=True,
         metavar="COLUMN LOW HIGH",
         help="Declare numbers or dates (2024-01-31) within bounds.",
+    ),
+    click.option(
+        "--whole",
+        nargs=3,
+        multiple=True,
+        metavar="COLUMN LOW HIGH",
+        help="Declare whole numbers within bounds, which can be grouped by.",
     ),
     click.option(
         "--one-of", nargs=2, multiple=True, metavar="COLUMN A,B,C", help="Declare a public list of values."
@@ -201,13 +216,19 @@ def _unit(unit: str | None, max_rows: int | None, of: str | None, row: bool, pub
 
 
 def _columns(
-    between: tuple[tuple[str, str, str], ...], one_of: tuple[tuple[str, str], ...], text: tuple[str, ...]
+    between: tuple[tuple[str, str, str], ...],
+    whole: tuple[tuple[str, str, str], ...],
+    one_of: tuple[tuple[str, str], ...],
+    text: tuple[str, ...],
 ) -> dict[str, DeclaredColumn]:
     declared: list[tuple[str, DeclaredColumn]] = [
         (column, sf.between(_bound(low), _bound(high))) for column, low, high in between
     ]
     declared += [
         (column, _listed([value.strip() for value in values.split(",")])) for column, values in one_of
+    ]
+    declared += [
+        (column, sf.between(parse_number(low), parse_number(high), step=1)) for column, low, high in whole
     ]
     declared += [(column, sf.text()) for column in text]
     columns = dict(declared)

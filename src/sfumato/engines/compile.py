@@ -14,6 +14,7 @@ from sfumato.engines.program import (
     CellHistograms,
     CellSums,
     CountedUnits,
+    CountedValues,
     KeyedSums,
     UnitFigures,
 )
@@ -38,21 +39,38 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from sfumato.engines.dialect import Dialect
+    from sfumato.engines.kernels.long_programs import ColumnProgram
     from sfumato.engines.program import CellKey, EngineProgram, Term
     from sfumato.engines.rows import Rows
     from sfumato.engines.values import Value
 
-__all__ = ["Layout", "compile_program"]
+__all__ = ["Layout", "compile_columns", "compile_program", "find_ranges"]
 
 
 def compile_program(program: EngineProgram[Any], layouts: Mapping[str, Layout], dialect: Dialect) -> str:
     """Return one SELECT. `layouts` knows every snapshot that is read."""
+    return _ProgramWriter(_write_relations(program, layouts, dialect)).write_program(program)
+
+
+def compile_columns(
+    found: ColumnProgram, columns: Sequence[Column], layouts: Mapping[str, Layout], dialect: Dialect
+) -> str:
+    """Return one SELECT of these columns, for all rows that a program uses."""
+    relations = _write_relations(found.program, layouts, dialect)
+    for column in columns:
+        relations.used.columns[column.at].add(column.name)
+    chosen = ", ".join(map(relations.expressions.write_value, columns))
+    where = relations.expressions.write_condition(found.program.where)
+    return f"SELECT {chosen} FROM {relations.write_source(found.rows)} WHERE {where}"  # noqa: S608
+
+
+def _write_relations(
+    program: EngineProgram[Any], layouts: Mapping[str, Layout], dialect: Dialect
+) -> RelationWriter:
     _require_distinct(program.rows)
     at = {scan.at: layouts[scan.snapshot] for scan in list_scans(program.rows) if isinstance(scan, Scan)}
     used = find_used(program, lambda column: column.name in at[column.at].texts)
-    ranges = _value_ranges(program.rows, layouts)
-    relations = RelationWriter(dialect, layouts, used, frozenset(at), ranges)
-    return _ProgramWriter(relations).write_program(program)
+    return RelationWriter(dialect, layouts, used, frozenset(at), find_ranges(program.rows, layouts))
 
 
 # ---- what a program looks at -------------------------------------------------------------------------------
@@ -77,7 +95,7 @@ def _numbers(rows: Rows) -> list[int]:
             return [rows.at]
 
 
-def _value_ranges(rows: Rows, layouts: Mapping[str, Layout]) -> ValueRanges:
+def find_ranges(rows: Rows, layouts: Mapping[str, Layout]) -> ValueRanges:
     """Return ranges over stored columns, and over computed ones that are narrow.
 
     Columns of other sources may have the names of stored ones, so nothing is taken to be known of them.
@@ -177,6 +195,8 @@ class _ProgramWriter:
     def _write_term(self, term: Term) -> str:
         if isinstance(term, CountedUnits):
             return "count(DISTINCT unit)"
+        if isinstance(term, CountedValues):
+            return f"count(DISTINCT {self._value(term.value)})"
         return self.relations.write_aggregate(term)
 
     # ---- cells ----

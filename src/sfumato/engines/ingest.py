@@ -5,6 +5,7 @@ from __future__ import annotations
 import hmac
 import math
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from sfumato.engines.snapshot import (
@@ -219,6 +220,18 @@ def _beyond(column: StoredColumn, value: str, double: str, in_days: bool) -> tup
 
 
 # ---- refusals ----------------------------------------------------------------------------------------------
+
+
+def no_such_column(wanted: str, names: Sequence[str]) -> UsageError:
+    """Return the refusal of a column that a source does not have, or has twice, with a name that is near."""
+    known = list(map(str, names))
+    if known.count(wanted) > 1:
+        sentence = f"The source has {known.count(wanted)} columns called '{wanted}'."
+        return UsageError("SF-C203", sentence, columns=", ".join(known))
+    near = [name for name in known if name.casefold() == wanted.casefold()]
+    near = near or get_close_matches(wanted, known, 1)
+    hint = {"try_": f'"{near[0]}"'} if near else {}
+    return UsageError("SF-C203", f"The source has no column '{wanted}'.", columns=", ".join(known), **hint)
 
 
 def not_numbers(name: str) -> UsageError:

@@ -242,7 +242,7 @@ class Lab:
 
     def publish(self, sql: str, **spend: Unpack[Spending]) -> Release:
         """Release a question once for all: the steward pays, and everyone may read the answer for nothing."""
-        release = self.session().sql(sql).release(**spend)
+        release = self.session().question(sql).release(**spend)
         asked = {name: value for name, value in spend.items() if value is not None}
         # What was declared is kept beside the question: its answer stays readable when tables change.
         tables = {table.name: table for table in release.tables}

@@ -9,6 +9,7 @@ from sfumato.curator.answers.expected_error import QuestionError, check_given, f
 from sfumato.curator.answers.measure import Measure
 from sfumato.curator.answers.post_processing import require_numbers
 from sfumato.curator.answers.release import Release
+from sfumato.curator.answers.stages import require_types
 from sfumato.curator.plan.plan import price_question
 from sfumato.curator.plan.resolved import ResolvedQuestion
 from sfumato.curator.question.measurement import ContributionLimits
@@ -29,25 +30,32 @@ if TYPE_CHECKING:
 class Query(Measure[Release]):
     """One question. `quote` says what it would cost, `release` pays and answers."""
 
-    def __init__(self, payer: Payer, question: Question, text: str) -> None:
+    def __init__(self, payer: Payer, question: Question, text: str, notes: tuple[str, ...] = ()) -> None:
+        self._notes = notes
         super().__init__(payer, text, self.plan, self._answer, _expected_error)
         self.question = question
         self._known: tuple[CatalogContents, ResolvedQuestion] | None = None
         # What no price could answer is refused now, while the text is before its author's eyes.
         resolved = self._resolve()
         require_numbers(resolved)
+        require_types(resolved)
         resolved.require_answerable()
 
     def bounded(self, *, groups: int = 1, rows: int = 1) -> Query:
         """Return the same question, of which one unit counts in so many groups with so many rows in each."""
         bounds = ContributionLimits(parse_whole(groups, "groups"), parse_whole(rows, "rows"))
         text = f"{self._text} bounded(groups={groups}, rows={rows})"
-        return Query(self._payer, replace(self.question, bounds=bounds), text)
+        return Query(self._payer, replace(self.question, bounds=bounds), text, self._notes)
+
+    def with_note(self, note: str) -> Query:
+        """Return the same question, whose answer names something more that its interval does not cover."""
+        return Query(self._payer, self.question, self._text, (*self._notes, note))
 
     def plan(self, spending: Spending) -> QuestionPlan:
         """Return the priced question, from public facts only."""
         resolved = self._resolve()
-        return price_question(resolved, choose_spend(self._payer, resolved, spending))
+        plan = price_question(resolved, choose_spend(self._payer, resolved, spending))
+        return replace(plan, bias=(*plan.bias, *self._notes)) if self._notes else plan
 
     def __repr__(self) -> str:
         return f"Query({self._text!r}); .quote(epsilon=…) prices it, .release(epsilon=…) pays and answers"

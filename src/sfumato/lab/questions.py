@@ -11,6 +11,7 @@ from sfumato.curator.answers.expected_error import SentenceError
 from sfumato.curator.answers.measure import Measure
 from sfumato.curator.answers.rank_error import rank_error
 from sfumato.curator.answers.results import ChosenRange, ChosenValues, NoisyFigure, Receipt
+from sfumato.curator.catalog.description import ColumnDescription, describe_domain, describe_table
 from sfumato.curator.gate import decode_answer
 from sfumato.curator.lower.relations import lower_relation
 from sfumato.curator.plan.distances import plan_distance
@@ -20,7 +21,7 @@ from sfumato.curator.plan.selections import plan_subsample, plan_top, require_li
 from sfumato.curator.plan.spend import Needs
 from sfumato.curator.plan.steps import Choices
 from sfumato.curator.plan.work import MOST_SCANS
-from sfumato.curator.question.relation import Comparison, Filter, Literal
+from sfumato.curator.question.relation import Alias, BaseTable, Comparison, Filter, Literal
 from sfumato.errors import PolicyError
 from sfumato.lab.partition import Partition
 from sfumato.lab.query import Query
@@ -31,7 +32,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sfumato.curator.catalog.catalog import Table
+    from sfumato.curator.catalog.description import TableDescription
     from sfumato.curator.catalog.domains import Listed, Numbers, Periods
+    from sfumato.curator.lower.lowered_value import LoweredValue
     from sfumato.curator.lower.row_source import RowSource
     from sfumato.curator.payer import Payer, Spending
     from sfumato.curator.plan.distances import Distance, Property
@@ -124,11 +127,32 @@ class FrameQuestions:
         }
         return Partition(self.payer, name, parts, partial(_copies, frame.relation, column))
 
+    def describe(self, relation: Relation) -> TableDescription:
+        """Return what is declared about a table, or follows from that for rows made of tables."""
+        rows = self._rows(relation)
+        declared = describe_table(rows.table)
+        inner = relation
+        while isinstance(inner, Filter | Alias):
+            inner = inner.of
+        if isinstance(inner, BaseTable):
+            return declared
+        columns = tuple(
+            _describe_field(field.name, field.holds)
+            for field in rows.scope.fields
+            if field.holds is not None and not field.hidden
+        )
+        return replace(declared, name="This frame", columns=columns, rows=None)
+
     def _rows(self, relation: Relation) -> RowSource:
         return lower_relation(relation, self.payer.lab.table)
 
     def _one_choice(self, rows: RowSource, spending: Spending) -> Spend:
         return self.payer.spend(rows.table, _ONE_CHOICE, spending)
+
+
+def _describe_field(name: str, column: LoweredValue) -> ColumnDescription:
+    missing = "none" if column.present else "stay NULL"
+    return ColumnDescription(name, *describe_domain(column.domain), missing, column.constant)
 
 
 def _copies(relation: Relation, column: Expression, tables: Tables) -> int:

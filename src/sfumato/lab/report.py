@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato import viz
 from sfumato.curator.catalog.columns import ListedColumn
-from sfumato.curator.catalog.description import align_cells
+from sfumato.curator.catalog.description import align_cells, name_type
 from sfumato.errors import StewardWarning
 
 if TYPE_CHECKING:
@@ -139,7 +139,8 @@ class SourceReport:
                 yield f"{name} is missing in every row."
             return
         if column.unreadable > _VALUES_LOST * said:
-            what = "not in its list" if self._is_listed(column) else "not of its kind"
+            kind = name_type(self.table.columns[column.name])
+            what = "not in its list" if self._is_listed(column) else f"not readable as a {kind}"
             yield f"{name}: {_part(column.unreadable, said, 'value')} {what}, counted as missing."
         for beyond, bound in ((column.below, "below the lower"), (column.above, "above the upper")):
             if beyond > _VALUES_LOST * said:

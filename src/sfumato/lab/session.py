@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from sfumato.curator.catalog.description import TableListing, describe_table
 from sfumato.curator.payer import Payer
 from sfumato.lab.budget_view import BudgetView, view_budget
+from sfumato.lab.nested import NestedQuery
 from sfumato.lab.published import Published
 from sfumato.lab.query import Query
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from sfumato.curator.catalog.description import PublicFacts
     from sfumato.curator.hostile.reading import SlotReader
     from sfumato.curator.payer import LabAccess
     from sfumato.curator.question.relation import Relation
@@ -35,11 +38,40 @@ class Session:
         self._analyst = analyst
         self._payer = Payer(lab, analyst, slots)
 
-    def sql(self, text: str) -> Query:
-        """Return a question in SQL. Nothing is read or spent until it is released."""
-        from sfumato.queries.sql import parse_question
+    @property
+    def tables(self) -> TableListing:
+        """The tables that can be asked about, and what is declared about each. This costs nothing."""
+        return TableListing(tuple(map(describe_table, self._lab.tables())))
 
-        return Query(self._payer, parse_question(text), text)
+    def sql(self, text: str) -> Query:
+        """Return a question in SQL. Nothing is read or spent until it is released.
+
+        SHOW TABLES and DESCRIBE visits give public facts at once, for nothing.
+        """
+        # Facts can be quoted and released like a question, so callers need not tell them apart.
+        return cast("Query", self._find_facts(text) or self.question(text))
+
+    def question(self, text: str) -> Query:
+        """Return a question in SQL; what only asks for public facts is refused."""
+        from sfumato.queries.nested import find_nested
+        from sfumato.queries.sql import choose_question
+
+        nested = find_nested(text)
+        if nested is not None:
+            numbers = [self.question(each) for each in nested.numbers]
+            asked = NestedQuery(numbers, lambda found: self.question(nested.fill(found)), text)
+            # It is quoted and released like one question.
+            return cast("Query", asked)
+        return choose_question(text, lambda question: Query(self._payer, question, text))
+
+    def _find_facts(self, text: str) -> PublicFacts | None:
+        """Return the public facts that a text asks for, or None if it asks something else."""
+        from sfumato.queries.listings import find_described_table, lists_tables
+
+        if lists_tables(text):
+            return self.tables
+        name = find_described_table(text)
+        return None if name is None else describe_table(self._lab.table(name))
 
     def table(self, name: str) -> Frame[Query, Partition]:
         """Return a table to ask about step by step: where, group_by, then agg, top, distance and more."""

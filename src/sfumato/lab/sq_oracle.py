@@ -43,7 +43,7 @@ class QueryOracle:
         return self._left
 
     def __repr__(self) -> str:
-        return f"Oracle on {self._frame!r}: {self._left} questions left"
+        return f"Oracle on {self._frame.text}: {self._left} questions left"
 
     def _answer(self, aggregate: MeanOf | SumOf) -> NoisyFigure:
         if self._left < 1:

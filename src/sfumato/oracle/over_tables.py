@@ -15,6 +15,7 @@ from sfumato.curator.lower.computed import ComputedColumns
 from sfumato.curator.lower.relations import lower_relation
 from sfumato.curator.plan.selections import plan_choice, plan_ranks
 from sfumato.curator.question.relation import Alias, BaseTable
+from sfumato.engines.kernels.held_rows import hold_rows
 from sfumato.engines.rows import Scan
 from sfumato.engines.value_ranges import ValueRanges
 from sfumato.engines.values import AtLeast, AtMost, Every, UnitBlock
@@ -32,6 +33,7 @@ from sfumato.privacy.neighbours import Neighbours
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
 
     from numpy.typing import NDArray
 
@@ -132,6 +134,10 @@ class FitRounds:
     ) -> None:
         self._payer, self._name, self._verb, self._done = payer, name, verb, 0
         self._report = report
+
+    def hold_rows(self) -> AbstractContextManager[None]:
+        """Return a context in which the rounds may keep rows in memory from one to the next."""
+        return hold_rows()
 
     def pay(self, plan: Plan[Any, Any], budget: FitBudget) -> list[Any]:
         """Charge for a round and return its answers, one a step of the plan."""

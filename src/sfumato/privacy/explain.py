@@ -10,6 +10,7 @@ from sfumato.errors import UsageError
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.conversion import excess_loss
 from sfumato.privacy.exact import Number, format_short, parse_exact, parse_whole
+from sfumato.viz.tables import paragraphs
 
 SMOKER = (
     "Not promised: that the data teach nothing that applies to you. A study may show that smoking harms, and "
@@ -25,7 +26,7 @@ _TIMES_DELTA = 10
 """With this many times δ as its chance, the bound on a belief is little above that of ε alone."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Explanation:
     """A guarantee as it limits someone who guesses whether you are in the data."""
 
@@ -95,6 +96,11 @@ class Explanation:
 
     def __str__(self) -> str:
         return "\n".join(self.sentences())
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return paragraphs(self.sentences())
 
     def to_dict(self) -> dict[str, Any]:
         """Return the explanation as plain values."""

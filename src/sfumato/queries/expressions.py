@@ -42,6 +42,7 @@ from sfumato.queries.leaves import (
     parse_text,
     refuse_other_parts,
 )
+from sfumato.queries.patterns import expand_expression
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,6 +72,13 @@ def _unsupported(node: exp.Expression) -> PolicyError:
             f"{what} is not supported within the rows of one unit.",
             known="COUNT, SUM, AVG, MIN, MAX, ARG_MIN, ARG_MAX, FIRST and LAST with ORDER BY",
             try_="SELECT patient_id, SUM(cost) AS cost FROM visits GROUP BY patient_id",
+        )
+    if isinstance(node, exp.Subquery | exp.Select):
+        return PolicyError(
+            "SF-Q147",
+            "A number from a subquery is not supported here.",
+            why="a number about people is only available with noise, and is paid for",
+            try_="ask SELECT AVG(cost) FROM visits first, then compare with the number that was released",
         )
     return PolicyError(
         "SF-Q147",
@@ -329,6 +337,16 @@ def _parse_not_equal(node: exp.Expression) -> Condition:
     return Negation(_parse_comparison(exp.EQ(this=left, expression=right)))
 
 
+def _parse_null_safe(node: exp.Expression) -> Condition:
+    """IS NOT DISTINCT FROM and IS DISTINCT FROM: two missing values are alike, and nothing is unknown."""
+    left, right = (parse_expression(part) for part in parse_sides(node))
+    missing = [IsNull(part) for part in (left, right) if not isinstance(part, Literal)]
+    present = tuple(Negation(part) for part in missing)
+    equal = Conjunction((*present, Comparison(left, "=", right)))
+    alike = Disjunction((equal, Conjunction(tuple(missing)))) if len(missing) == 2 else equal
+    return Negation(alike) if isinstance(node, exp.NullSafeNEQ) else alike
+
+
 def _parse_in(node: exp.Expression) -> Condition:
     refuse_other_parts(node, "this", "expressions")
     part = parse_expression(node.this)
@@ -372,16 +390,38 @@ def _parse_ilike(node: exp.Expression) -> Condition:
     return _negate_if_typed(node, Like(FunctionCall("lower", (parse_expression(node.this),)), pattern))
 
 
+def _parse_regular_expression(node: exp.Expression) -> Condition:
+    """regexp_matches finds a regular expression anywhere, the others match the whole text."""
+    refuse_other_parts(node, "this", "expression", "flag", "full_match")
+    text, pattern = parse_expression(node.this), parse_text(node.expression)
+    flag = node.args.get("flag")
+    blind = isinstance(node, exp.RegexpILike) or (flag is not None and parse_text(flag) == "i")
+    if flag is not None and not blind:
+        raise PolicyError(
+            "SF-Q159", "Only the option 'i' is supported here.", try_="REGEXP_MATCHES(x, 'a', 'i')"
+        )
+    if blind:
+        text, pattern = FunctionCall("lower", (text,)), fold_ascii(pattern, upper=False)
+    whole = isinstance(node, exp.RegexpFullMatch | exp.SimilarTo)
+    return Disjunction(tuple(Like(text, each) for each in expand_expression(pattern, whole=whole)))
+
+
 _CONDITIONS: dict[type[exp.Expression], Callable[[exp.Expression], Condition]] = {
     exp.Paren: _parse_nested,
     exp.Not: _parse_not,
     exp.And: _parse_and,
     exp.Or: _parse_or,
     exp.NEQ: _parse_not_equal,
+    exp.NullSafeEQ: _parse_null_safe,
+    exp.NullSafeNEQ: _parse_null_safe,
     exp.In: _parse_in,
     exp.Between: _parse_between,
     exp.Is: _parse_is,
     exp.Like: _parse_like,
     exp.ILike: _parse_ilike,
+    exp.RegexpLike: _parse_regular_expression,
+    exp.RegexpILike: _parse_regular_expression,
+    exp.RegexpFullMatch: _parse_regular_expression,
+    exp.SimilarTo: _parse_regular_expression,
     **dict.fromkeys(COMPARISONS, _parse_comparison),
 }

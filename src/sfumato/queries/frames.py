@@ -42,12 +42,14 @@ from sfumato.errors import UsageError
 from sfumato.errors.checked import checked
 from sfumato.privacy.exact import parse_exact, parse_whole
 from sfumato.queries.aggregations import bins, parse_column, quantile, require_name
+from sfumato.viz import paragraphs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sfumato.curator.answers.measure import Measure
     from sfumato.curator.answers.results import ChosenRange, ChosenValues, NoisyFigure
+    from sfumato.curator.catalog.description import TableDescription
     from sfumato.curator.plan.distances import Property
     from sfumato.privacy.exact import Number
 
@@ -75,6 +77,8 @@ class QuestionMaker(Protocol[AskedQuestion, Parts]):
     def bounds(self, question: Question, text: str) -> Measure[ChosenRange]: ...
 
     def partition(self, frame: Frame[AskedQuestion, Parts], name: str, column: Expression) -> Parts: ...
+
+    def describe(self, relation: Relation) -> TableDescription: ...
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -118,11 +122,19 @@ class Frame(Generic[AskedQuestion, Parts]):
         return self._then(f"select({shown})", relation=Projection(self.relation, chosen))
 
     def join(
-        self, table: str, *, using: str | Sequence[str], optional: bool = False
+        self,
+        table: str | Frame[AskedQuestion, Parts],
+        *,
+        using: str | Sequence[str],
+        optional: bool = False,
     ) -> Frame[AskedQuestion, Parts]:
-        """Join each row with the rows of another table that agree in these columns."""
+        """Join each row with the rows of another table, or of another frame, that agree in these columns."""
         names = (using,) if isinstance(using, str) else tuple(using)
-        other = Alias(BaseTable(require_name(table)), require_name(table))
+        if isinstance(table, Frame):
+            table._require_plain("join")
+            other = table.relation
+        else:
+            other = Alias(BaseTable(require_name(table)), require_name(table))
         joined = Join(self.relation, other, Conjunction(), tuple(map(require_name, names)), bool(optional))
         return self._then(f"join({table!r}, using={using!r})", relation=joined)
 
@@ -160,7 +172,7 @@ class Frame(Generic[AskedQuestion, Parts]):
         for name, aggregate in aggregates.items():
             _check_aggregate(name, aggregate, f"agg({name}=sf.count())")
         shown = ", ".join(f"{name}={describe_aggregate(aggregate)}" for name, aggregate in aggregates.items())
-        return self.asks.question(self.question(aggregates), f"{self!r}.agg({shown})")
+        return self.asks.question(self.question(aggregates), f"{self.text}.agg({shown})")
 
     def question(self, aggregates: dict[str, Aggregate]) -> Question:
         """Return the question for these aggregates of each group."""
@@ -183,7 +195,7 @@ class Frame(Generic[AskedQuestion, Parts]):
             raise UsageError("SF-Q128", 'by must be "rows" or "units".', try_='by="units"')
         self._require_plain("top")
         return self.asks.top(
-            self.relation, parse_column(column), k, by == "units", f"{self!r}.top({column!r}, {k})"
+            self.relation, parse_column(column), k, by == "units", f"{self.text}.top({column!r}, {k})"
         )
 
     def distance(self, wanted: str) -> Measure[NoisyFigure]:
@@ -191,13 +203,13 @@ class Frame(Generic[AskedQuestion, Parts]):
         from sfumato.queries.properties import parse_property as read_property
 
         self._require_plain("distance")
-        return self.asks.distance(self.relation, read_property(wanted), f"{self!r}.distance({wanted!r})")
+        return self.asks.distance(self.relation, read_property(wanted), f"{self.text}.distance({wanted!r})")
 
     def subsample(self, aggregate: Aggregate, *, blocks: int) -> Measure[NoisyFigure]:
         """Ask for the private median of a statistic over so many random blocks of units."""
         self._require_plain("subsample")
         _check_aggregate("aggregate", aggregate, 'subsample(sf.median("cost"), blocks=50)')
-        text = f"{self!r}.subsample({describe_aggregate(aggregate)}, blocks={blocks})"
+        text = f"{self.text}.subsample({describe_aggregate(aggregate)}, blocks={blocks})"
         return self.asks.subsample(self.relation, aggregate, blocks, text)
 
     def bounds(self, column: str, *, keep: Number = Fraction(99, 100)) -> Measure[ChosenRange]:
@@ -208,19 +220,39 @@ class Frame(Generic[AskedQuestion, Parts]):
             raise UsageError("SF-Q150", "keep must lie between 0 and 1.", try_="keep=0.99")
         outside = (1 - kept) / 2
         ends = {"low": quantile(column, outside), "high": quantile(column, 1 - outside)}
-        return self.asks.bounds(self.question({**ends}), f"{self!r}.bounds({column!r}, keep={keep})")
+        return self.asks.bounds(self.question({**ends}), f"{self.text}.bounds({column!r}, keep={keep})")
 
     def partition(self, column: str) -> Parts:
         """Split the rows by a listed column into one frame for each value; all are charged together."""
         return self.asks.partition(self, require_name(column), parse_column(column))
 
-    def __repr__(self) -> str:
+    @property
+    def text(self) -> str:
+        """The steps that led here, as they were typed."""
         return ".".join(self.steps)
 
     def select_rows(self, asked: str) -> Relation:
         """Return which rows these are, for what takes rows and no groups."""
         self._require_plain(asked)
         return self.relation
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns that can be used in the next step."""
+        return [column.name for column in self.describe().columns]
+
+    def describe(self) -> TableDescription:
+        """Return what is declared about the rows: who is protected, and each column's type, values and NULLs.
+
+        This is public, and costs nothing.
+        """
+        return self.asks.describe(self.relation)
+
+    def __repr__(self) -> str:
+        return f"{self.text}\n{self.describe()}"
+
+    def _repr_html_(self) -> str:
+        return paragraphs([self.text]) + self.describe()._repr_html_()
 
     def _require_plain(self, asked: str) -> None:
         """Refuse keys and contribution bounds before a question that would ignore them."""

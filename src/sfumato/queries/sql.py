@@ -9,8 +9,7 @@ from __future__ import annotations
 import logging
 from contextlib import contextmanager
 from contextvars import ContextVar
-from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sqlglot import exp
 
@@ -18,51 +17,52 @@ from sqlglot import exp
 # here because sqlglot imports dialects under a lock, which a fork in another thread would leave closed.
 from sqlglot.dialects.duckdb import DuckDB
 
-from sfumato.curator.question.measurement import GroupKey, Output, Question
-from sfumato.curator.question.relation import Name
 from sfumato.errors import PolicyError
-from sfumato.queries.answer_clauses import (
-    GroupByKeys,
-    name_numbers,
-    parse_having,
-    parse_limit,
-    parse_order_by,
-)
 from sfumato.queries.expressions import parse_expression
-from sfumato.queries.figures import default_name, parse_figure
-from sfumato.queries.leaves import parse_column_name, parse_identifier, refuse_other_parts
-from sfumato.queries.relations import optional_names, parse_group_key, parse_rows, parse_where, parse_with
+from sfumato.queries.relations import parse_where
+from sfumato.queries.selects import has_inner_answer, parse_select
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from sfumato.curator.question.measurement import Question
     from sfumato.curator.question.relation import Condition, Expression
+
+Accepted = TypeVar("Accepted")
 
 # Limits on what one analyst's text may cost to parse; no promise of privacy rests on them.
 LONGEST = 20_000
 DEEPEST = 60
 
+MOST_STAGES = 6
+"""The most SELECTs from answers, one around the other."""
+_OF_ANSWERS = ("SF-Q151", "SF-Q147", "SF-Q103")
+"""Refusals of a subquery that is no rows: it groups by other keys, or has a window, ORDER BY or LIMIT."""
+
 
 def parse_question(text: str) -> Question:
-    """Return the question that a SELECT asks, or raise a coded refusal."""
-    select = _parse_select(text)
-    refuse_other_parts(
-        select,
-        "with_",
-        "expressions",
-        "from_",
-        "joins",
-        "where",
-        "group",
-        "having",
-        "order",
-        "limit",
-        "offset",
-    )
-    relation = parse_rows(select, parse_with(select, {}))
-    keys = _parse_group_by(select)
-    outputs = tuple(_parse_output(item, keys) for item in select.expressions)
-    return Question(relation, keys.expressions, outputs, **_parse_clauses(select, keys, outputs))
+    """Return the question that a SELECT asks of rows, or raise a coded refusal."""
+    return parse_select(parse_statement(text), {})
+
+
+def choose_question(text: str, accept: Callable[[Question], Accepted]) -> Accepted:
+    """Return what `accept` makes of the first reading of a SELECT that it does not refuse.
+
+    A subquery that groups by something else than the unit is no rows that could be asked about, but it may be
+    an answer that is released first, of which the outer SELECT is computed for nothing. Which of the two it
+    is, only the catalog knows.
+    """
+    select = parse_statement(text)
+    refusals: list[PolicyError] = []
+    for depth in range(MOST_STAGES + 1):
+        try:
+            return accept(parse_select(select, {}, depth))
+        except PolicyError as refusal:
+            refusals.append(refusal)
+            if not has_inner_answer(select, depth):
+                break
+    # What is said of the reading as rows helps most, unless the inner SELECT can only be an answer.
+    raise refusals[-1] if len(refusals) > 1 and refusals[0].code in _OF_ANSWERS else refusals[0]
 
 
 def parse_condition_text(text: str) -> Condition:
@@ -91,7 +91,8 @@ def _parse_one(text: str, what: str, example: str) -> exp.Expression:
 # ---- the statement -----------------------------------------------------------------------------------------
 
 
-def _parse_select(text: str) -> exp.Select:
+def parse_statement(text: str) -> exp.Select:
+    """Return sqlglot's node of a SELECT, of which nothing but its size has been checked yet."""
     statements = _parse_safely(text, lambda: DuckDB().parse(text))
     if len(statements) != 1 or not isinstance(statements[0], exp.Select):
         raise PolicyError(
@@ -109,9 +110,22 @@ def _parse_safely(text: str, parse: Callable[[], Sequence[Any]]) -> Sequence[Any
         deep = any(statement and _measure_depth(statement) > DEEPEST for statement in statements)
     except Exception as problem:  # some texts, such as {:1}, make sqlglot fail in ways of its own
         raise PolicyError("SF-Q101", "This text is not valid SQL.", **_error_place(problem)) from None
+    _refuse_tilde(text, statements)
     if deep:
         raise PolicyError("SF-Q113", f"A question may be nested at most {DEEPEST} levels deep.")
     return statements
+
+
+def _refuse_tilde(text: str, statements: Sequence[Any]) -> None:
+    """Refuse the operator ~, which sqlglot makes the same node of as regexp_matches."""
+    found = any(each and each.find(exp.RegexpLike, exp.RegexpILike) for each in statements)
+    if found and any(token.text.startswith(("~", "!~")) for token in DuckDB().tokenize(text)):
+        raise PolicyError(
+            "SF-Q159",
+            "The operator ~ is not supported.",
+            why="engines disagree whether it matches the whole text or a part of it",
+            try_="REGEXP_MATCHES(note, 'late|broken'), or REGEXP_FULL_MATCH(note, '…')",
+        )
 
 
 class _OthersOnly(logging.Filter):
@@ -150,59 +164,3 @@ def _measure_depth(root: exp.Expr) -> int:
         deepest = max(deepest, depth)
         stack.extend((child, depth + 1) for child in node.iter_expressions())
     return deepest
-
-
-# ---- groups ------------------------------------------------------------------------------------------------
-
-
-def _parse_group_by(select: exp.Select) -> GroupByKeys:
-    group = select.args.get("group")
-    if group is None:
-        return GroupByKeys((), frozenset())
-    refuse_other_parts(group, "expressions")
-    keys = tuple(parse_group_key(item, select.expressions) for item in group.expressions)
-    return GroupByKeys(keys, optional_names(select))
-
-
-# ---- columns of the answer ---------------------------------------------------------------------------------
-
-
-def _parse_output(item: exp.Expression, keys: GroupByKeys) -> Output:
-    alias = None
-    if isinstance(item, exp.Alias):
-        refuse_other_parts(item, "this", "alias")
-        alias, item = parse_identifier(item.args["alias"]), item.this
-    place = keys.find_place(item)
-    if place is not None:
-        return Output(alias or _key_name(keys.expressions[place]), GroupKey(place))
-    if isinstance(item, exp.Column):
-        name = str(parse_column_name(item))[:80]
-        raise PolicyError(
-            "SF-Q108",
-            f"'{name}' is neither grouped by nor aggregated.",
-            why="single rows are never shown",
-            try_=f"GROUP BY {name}, or an aggregate of it",
-        )
-    shown = parse_figure(item, {})
-    if isinstance(shown, Fraction):
-        raise PolicyError("SF-Q104", "A column of the answer is a constant.", try_="COUNT(*)")
-    return Output(alias or default_name(shown), shown)
-
-
-def _key_name(key: Expression) -> str:
-    if isinstance(key, Name):
-        return key.column
-    raise PolicyError("SF-Q118", "A computed group needs a name.", try_="FLOOR(age / 10) AS decade")
-
-
-def _parse_clauses(select: exp.Select, keys: GroupByKeys, outputs: tuple[Output, ...]) -> dict[str, Any]:
-    """Return the parts of a question that are applied to the noisy answer."""
-    clauses: dict[str, Any] = {name: clause for name, clause in select.args.items() if clause}
-    after: dict[str, Any] = {
-        name: parse_limit(clauses[name]) for name in ("limit", "offset") if name in clauses
-    }
-    if "having" in clauses:
-        after["having"] = parse_having(clauses["having"].this, name_numbers(outputs))
-    if "order" in clauses:
-        after["order"] = parse_order_by(clauses["order"], keys, outputs)
-    return after

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import struct
+from base64 import b64encode
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -50,8 +52,16 @@ class Chart:
         target.write_bytes(_RENDERERS[target.suffix.lower()](self))
         return target
 
-    def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
-        return {MIME: self.spec, "text/plain": repr(self)}
+    def _repr_mimebundle_(self, **_: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the document for notebooks that draw it, and a picture for all others and for exports."""
+        data = {MIME: self.spec, "text/plain": repr(self)}
+        try:
+            picture = _png(self)
+        except UsageError:  # the plot extra is not installed
+            return data, {}
+        width, height = (size // SHARPNESS for size in struct.unpack(">II", picture[16:24]))
+        shown = {"image/png": {"width": width, "height": height}}
+        return data | {"image/png": b64encode(picture).decode()}, shown
 
 
 def check_target(path: str | PathLike[str]) -> Path:

@@ -90,11 +90,23 @@ def test_a_check_shows_what_a_declaration_does_and_stores_nothing(lab: Path) -> 
 
 def test_dates_texts_and_public_tables_are_declared_in_the_shell(lab: Path) -> None:
     place = (str(lab / "visits.parquet"), "--lab", str(lab / "lab"))
-    declared = ("--between", "day", "2020-01-01", "2024-12-31", "--text", "ward")
+    declared = (
+        "--between",
+        "day",
+        "2020-01-01",
+        "2024-12-31",
+        "--text",
+        "ward",
+        "--whole",
+        "age",
+        "0",
+        "110",
+    )
     assert run("table", "add", "public", *place, "--public", *declared).exit_code == 0
     shown = run("table", "show", "public", "--lab", str(lab / "lab")).stdout
     assert "between 2020-01-01 and 2024-12-31, to the day" in shown
     assert "any text" in shown
+    assert "between 0 and 110, in steps of 1 " in shown
     assert "because it is public" in shown
     twice = run("table", "add", "more", *place, "--public", "--text", "day", *declared)
     assert twice.exit_code == 2

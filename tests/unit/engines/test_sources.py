@@ -16,6 +16,7 @@ import pyarrow.parquet
 import pytest
 
 from sfumato.engines.duckdb import sources
+from sfumato.engines.ingest import no_such_column
 from sfumato.engines.snapshot import Preparation, StoredCodes, StoredGrid
 from sfumato.errors import UsageError
 
@@ -61,6 +62,8 @@ def test_a_file_that_is_not_there(store, tmp_path, name):
 def test_a_missing_column_is_named_beside_those_there_are(store, make):
     error = refused(store, make({"Who": [1], "cost": [2.0], "ward": ["A"]}))
     assert error.code == "SF-C203"
+    assert no_such_column("age", ["Age", "ages"]).facts["try"] == '"Age"'
+    assert no_such_column("wrad", ["ward", "x"]).facts["try"] == '"ward"'
     assert "'who'" in error.sentence
     assert error.facts["columns"] == "Who, cost, ward"
 

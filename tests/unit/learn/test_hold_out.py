@@ -48,7 +48,7 @@ def fit_behind(
     return session.fit(estimator, table=table, features=["age", "ward"], target=target, **more)
 
 
-# ---- rows that are left -------------------------------------------------------------------------------------
+# ---- rows that are left ------------------------------------------------------------------------------------
 
 
 def test_a_fit_takes_the_rows_of_a_frame(session: Any) -> None:
@@ -84,7 +84,7 @@ def test_a_split_is_a_share_and_a_side(split: Any, session: Any) -> None:
     assert refused.value.code == "SF-E155"
 
 
-# ---- what is measured ---------------------------------------------------------------------------------------
+# ---- what is measured --------------------------------------------------------------------------------------
 
 CLASSIFIERS = [
     learn.GaussianNB(**SURE),
@@ -147,7 +147,7 @@ def test_one_row_moves_an_evaluation_by_its_price(far: float) -> None:
     assert found.finding is None
 
 
-# ---- manners ------------------------------------------------------------------------------------------------
+# ---- manners -----------------------------------------------------------------------------------------------
 
 
 def test_classes_that_match_nothing_are_told_before_anything_is_spent(tmp_path: Path, session: Any) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -27,6 +29,27 @@ def test_a_long_fit_that_is_watched_shows_a_bar(
     monkeypatch.setenv("FORCE_COLOR", "1")  # as a terminal would be
     assert list(progress.show_rounds(3, "descent")) == [0, 1, 2]
     assert "descent" in capsys.readouterr().err
+
+
+def test_a_notebook_gets_one_output_that_is_replaced_and_no_widget(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown: list[str] = []
+
+    class Output:
+        def update(self, data: dict[str, str], raw: bool) -> None:
+            shown.append(data["text/plain"])
+
+    # IPython is not among the test tools; this is what its `display` gives back.
+    notebook = ModuleType("IPython.display")
+    notebook.display = lambda *_, **__: Output()  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "IPython.display", notebook)
+    monkeypatch.setitem(sys.modules, "ipykernel", ModuleType("ipykernel"))
+    monkeypatch.setattr(progress, "_PATIENCE", -1.0)
+    assert list(progress.show_rounds(3, "descent")) == [0, 1, 2]
+    assert shown[0] == "descent  ██████████░░░░░░░░░░░░░░░░░░░░  1 of 3"
+    assert shown[-1] == ""
+    assert capsys.readouterr() == ("", "")
 
 
 def test_a_short_fit_shows_none(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

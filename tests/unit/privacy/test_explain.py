@@ -75,3 +75,9 @@ def test_ones_own_stands_among_them() -> None:
     rows = compare_deployments(1, 1e-6)
     assert [row["who"] for row in rows][:3] == ["LinkedIn", "yours", "Facebook"]
     assert len(rows) == len(DEPLOYMENTS) + 1
+
+
+def test_a_notebook_shows_sentences() -> None:
+    said = explain(1)
+    assert repr(said) == str(said)
+    assert said._repr_html_().count("<p>") == len(said.sentences())

@@ -3,6 +3,7 @@
 import json
 import re
 import sys
+from base64 import b64decode
 from dataclasses import FrozenInstanceError
 from pathlib import Path
 
@@ -21,10 +22,22 @@ def chart() -> Chart:
 
 
 def test_a_notebook_gets_the_document_and_a_text(chart: Chart) -> None:
-    bundle = chart._repr_mimebundle_(include=None, exclude=None)
+    bundle, shown = chart._repr_mimebundle_(include=None, exclude=None)
     assert bundle[MIME] == chart.spec
     assert "Visits of ε" in bundle["text/plain"]
     assert chart.spec["$schema"].endswith("/v5.json")
+    # Exports and viewers without Vega show the picture, at the size of the layout.
+    assert b64decode(bundle["image/png"]).startswith(b"\x89PNG")
+    assert 50 < shown["image/png"]["width"] < 2000
+
+
+def test_without_the_plot_extra_a_notebook_gets_the_document(
+    chart: Chart, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "vl_convert", None)
+    bundle, shown = chart._repr_mimebundle_()
+    assert sorted(bundle) == [MIME, "text/plain"]
+    assert shown == {}
 
 
 def test_a_chart_is_frozen(chart: Chart) -> None:

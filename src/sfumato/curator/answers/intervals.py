@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.curator.answers.answer import decode_places
+from sfumato.curator.answers.answer import arrow_type, decode_places
 from sfumato.curator.catalog.domains import Numbers, Periods
 from sfumato.curator.plan.aggregates import (
     aggregate_range,
@@ -26,6 +26,7 @@ from sfumato.curator.question.measurement import (
     CountOf,
     CovarianceOf,
     DistinctUnits,
+    GroupKey,
     MeanOf,
     QuantileOf,
     SummedAggregate,
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from sfumato.curator.plan.plan import QuestionPlan
     from sfumato.curator.plan.resolved import ResolvedQuestion
     from sfumato.curator.plan.summands import Summand
+    from sfumato.curator.question.measurement import Figure
 
     Sums = Mapping[int, Floats]
 
@@ -131,6 +133,19 @@ def find_ranked(resolved: ResolvedQuestion, quantile: QuantileOf) -> tuple[int, 
         if quantile in asked:
             return at, part
     raise AssertionError(quantile)
+
+
+def column_type(resolved: ResolvedQuestion, shown: GroupKey | Figure) -> Any:
+    """Return the type of a column of the answer, which follows from the question alone."""
+    import pyarrow as pa
+
+    if isinstance(shown, GroupKey) and shown.place >= len(resolved.keys):
+        return pa.int64()
+    if isinstance(shown, GroupKey):
+        return arrow_type(resolved.keys[shown.place].domain)
+    if isinstance(shown, QuantileOf):
+        return arrow_type(find_ranked(resolved, shown)[1].domain)
+    return pa.int64() if isinstance(shown, CountOf | DistinctUnits) else pa.float64()
 
 
 def decode_quantiles(plan: QuestionPlan, quantile: QuantileOf, noisy: NoisyAnswer) -> NDArray[Any]:

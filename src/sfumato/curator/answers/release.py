@@ -13,18 +13,18 @@ import numpy as np
 from sfumato import viz
 from sfumato.curator.answers.answer import (
     NoisyAnswer,
-    arrow_type,
     combine_answers,
     drop_null_groups,
     key_columns,
     match_kept_form,
     read_answer,
 )
-from sfumato.curator.answers.intervals import find_ranked
+from sfumato.curator.answers.intervals import column_type, find_ranked
 from sfumato.curator.answers.post_processing import compute_figure, compute_interval, is_linear, order_groups
 from sfumato.curator.answers.rank_error import rank_note
 from sfumato.curator.answers.results import Receipt, not_covered
-from sfumato.curator.question.measurement import CountOf, DistinctUnits, QuantileOf
+from sfumato.curator.answers.stages import StagedAnswer
+from sfumato.curator.question.measurement import QuantileOf
 from sfumato.curator.question.relation import Name
 from sfumato.engines.arrow import build_array
 from sfumato.errors import UsageError
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from sfumato.curator.answers.noise_law import Ends
     from sfumato.curator.catalog.catalog import Table
     from sfumato.curator.plan.plan import QuestionPlan
-    from sfumato.curator.question.measurement import Figure
     from sfumato.ledger import Released
     from sfumato.viz import Chart
 
@@ -121,7 +120,11 @@ class Release:
         frame = table.to_pandas()
         keys = self._plan.resolved.keys
         kinds = {"int64": pd.Int64Dtype(), "bool": pd.BooleanDtype()}
-        for name in (name for name, place in self._plan.question.labels.items() if keys[place].nulls):
+        levels = bool(self._plan.question.levels)
+        labels = self._plan.question.labels.items()
+        nullable = [name for name, place in labels if levels or keys[place].nulls]
+        # What is computed from an answer may be missing whatever it is.
+        for name in nullable if self._staged is None else table.column_names:
             kind = kinds.get(str(table.schema.field(name).type))
             if kind is not None:
                 frame[name] = table.column(name).to_pandas(
@@ -138,7 +141,7 @@ class Release:
             each
             for name in answer.column_names
             for each in (name, f"{name}_low", f"{name}_high")
-            if each == name or (name in self._plan.question.figures and each in ends.column_names)
+            if each == name or (name not in self._labels and each in ends.column_names)
         ]
         shown = {
             name: answer.column(name) if name in answer.column_names else ends.column(name) for name in names
@@ -158,11 +161,12 @@ class Release:
         """
         import pyarrow as pa
 
+        ends = self._intervals(parse_interval_level(confidence))
         columns: dict[str, tuple[Any, Any]] = {
-            name: (self._columns[name], self._types[name]) for name in self._plan.question.labels
+            name: (self._columns[name], self._types[name]) for name in self._columns if name not in ends
         }
-        for name, (low, high) in self._intervals(parse_interval_level(confidence)).items():
-            quantile = isinstance(self._plan.question.figures[name], QuantileOf)
+        for name, (low, high) in ends.items():
+            quantile = isinstance(self._plan.question.figures.get(name), QuantileOf) and not self._staged
             # A quantile's error is in rows and not in its unit, so its interval is null, with its own type.
             kind = self._types[name] if quantile else pa.float64()
             nulls = [None] * len(low)
@@ -177,19 +181,20 @@ class Release:
 
         Groups where the number or its interval is not known are left out.
         """
-        figures = {
-            name: each for name, each in self._plan.question.figures.items() if not self._is_date(each)
-        }
-        name = next(iter(figures), "") if column is None else column
-        if not isinstance(name, str) or name not in figures:
-            raise UsageError("SF-N112", f"The answer has no number '{name}'.", numbers=", ".join(figures))
-        number = np.asarray(self._columns[name], dtype=np.float64)
-        low, high = compute_interval(self._plan, figures[name], self._noisy, parse_interval_level(confidence))
-        bare = any(isinstance(part, QuantileOf) for part in (figures[name],))
+        numbers = [name for name in self._plan.question.names if self._is_number(name)]
+        name = next(iter(numbers), "") if column is None else column
+        if not isinstance(name, str) or name not in numbers:
+            raise UsageError("SF-N112", f"The answer has no number '{name}'.", numbers=", ".join(numbers))
+        number = np.array(
+            [np.nan if each is None else each for each in self._columns[name]], dtype=np.float64
+        )
+        low, high = self._intervals(parse_interval_level(confidence))[name]
+        bare = bool(np.isnan(low).all())
         known = np.flatnonzero(np.isfinite(number) & (np.isfinite(low) | bare))
-        keys = self._key_names
+        keys = self._labels if self._staged else self._key_names
+        columns = [self._columns[key] for key in keys] if self._staged else self._keys
         return viz.bars(
-            [" · ".join(_cell(key[at]) for key in self._keys) if keys else name for at in known],
+            [" · ".join(_cell(key[at]) for key in columns) if keys else name for at in known],
             number[known].tolist(),
             None if bare else low[known].tolist(),
             None if bare else high[known].tolist(),
@@ -255,7 +260,30 @@ class Release:
         ]
 
     @cached_property
+    def _staged(self) -> StagedAnswer | None:
+        """What the question computes from its answer, if it does."""
+        if not self._plan.question.then:
+            return None
+        return StagedAnswer(self._plan, self._noisy, self._released_columns, self._released_types)
+
+    @property
+    def _labels(self) -> list[str]:
+        """Names of the columns that no noise is in."""
+        return list(self._plan.question.labels) if self._staged is None else self._staged.labels
+
+    def _is_number(self, name: str) -> bool:
+        return name not in self._labels and str(self._types[name]) in ("int64", "double")
+
+    @cached_property
     def _columns(self) -> dict[str, Any]:
+        return self._released_columns if self._staged is None else self._staged.columns
+
+    @cached_property
+    def _types(self) -> dict[str, Any]:
+        return self._released_types if self._staged is None else self._staged.types
+
+    @cached_property
+    def _released_columns(self) -> dict[str, Any]:
         question = self._plan.question
         keys = {name: self._keys[place] for name, place in question.labels.items()}
         numbers = {
@@ -265,22 +293,9 @@ class Release:
         return {output.name: parts[output.name] for output in question.outputs}
 
     @cached_property
-    def _types(self) -> dict[str, Any]:
-        question, keys = self._plan.question, self._plan.resolved.keys
-        labels = {name: arrow_type(keys[place].domain) for name, place in question.labels.items()}
-        return labels | {name: self._type(each) for name, each in question.figures.items()}
-
-    def _type(self, figure: Figure) -> Any:
-        import pyarrow as pa
-
-        if isinstance(figure, QuantileOf):
-            return arrow_type(find_ranked(self._plan.resolved, figure)[1].domain)
-        return pa.int64() if isinstance(figure, CountOf | DistinctUnits) else pa.float64()
-
-    def _is_date(self, figure: Figure) -> bool:
-        import pyarrow as pa
-
-        return bool(pa.types.is_temporal(self._type(figure)))
+    def _released_types(self) -> dict[str, Any]:
+        outputs = self._plan.question.outputs
+        return {each.name: column_type(self._plan.resolved, each.shows) for each in outputs}
 
     def _table(self, columns: dict[str, tuple[Any, Any]]) -> pa.Table:
         import pyarrow as pa
@@ -288,7 +303,9 @@ class Release:
         return pa.table({name: build_array(cells, kind) for name, (cells, kind) in columns.items()})
 
     def _intervals(self, confidence: float, first: int | None = None) -> dict[str, Ends]:
-        """Return the intervals of the first groups shown, or of all."""
+        """Return the intervals of the first groups shown, or of all; not a number where none is known."""
+        if self._staged is not None:
+            return self._staged.intervals(confidence)
         noisy = self._noisy if first is None else self._noisy.take(range(min(first, self._noisy.cells)))
         asked = self._plan.question.figures
         return {name: compute_interval(self._plan, each, noisy, confidence) for name, each in asked.items()}
@@ -298,23 +315,26 @@ class Release:
         table = self.to_arrow().slice(0, SHOWN_ROWS)
         columns = {name: [_cell(value) for value in column] for name, column in table.to_pydict().items()}
         for name, (low, high) in self._intervals(0.95, SHOWN_ROWS).items():
-            figure = self._plan.question.figures[name]
+            figure = None if self._staged else self._plan.question.figures[name]
             # One ± says it all where every group has the same error; else each group has an interval.
-            if is_linear(figure):
+            if figure is not None and is_linear(figure):
                 columns[f"± {name}"] = [f"{half:,.4g}" for half in (high - low) / 2]
-            elif not isinstance(figure, QuantileOf):
-                columns[f"{name}, 95 %"] = [_range(*ends) for ends in zip(low, high, strict=True)]
+            elif not isinstance(figure, QuantileOf) and (figure is not None or not np.isnan(low).all()):
+                ends = zip(low[:SHOWN_ROWS], high[:SHOWN_ROWS], strict=True)
+                columns[f"{name}, 95 %"] = [_range(*each) for each in ends]
         return list(columns), [list(row) for row in zip(*columns.values(), strict=True)]
 
     def _notes(self) -> list[str]:
         """Return the lines below the table: ranks, what intervals do not cover, and the price."""
-        hidden = self._noisy.cells - SHOWN_ROWS
+        hidden = len(next(iter(self._columns.values()))) - SHOWN_ROWS
         more = [f"… and {hidden:,} more groups"] if hidden > 0 else []
         ranks = [
             f"{name}: {rank_note(each, self._answer.chosen[find_ranked(self._plan.resolved, each)[0]])}"
             for name, each in self._plan.question.figures.items()
             if isinstance(each, QuantileOf)
         ]
+        bare = [] if self._staged is None else self._staged.without_interval
+        ranks += [f"No interval is known for {', '.join(bare)}"] if bare else []
         return [*more, *ranks, *not_covered(self._plan.bias), self._price()]
 
     def _price(self) -> str:

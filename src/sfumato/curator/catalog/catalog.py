@@ -42,7 +42,7 @@ _POLL_SECONDS = 0.02
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}\Z")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Table:
     """A registered table. `snapshot` numbers its prepared copies, and is public."""
 
@@ -61,6 +61,9 @@ class Table:
     """Random text that tells its snapshot from all others; empty if that is older than identities."""
     pace: int | None = None
     """Milliseconds that one pass over its rows takes at most, sorting them, as the steward declared."""
+
+    def __repr__(self) -> str:
+        return f"Table({self.name!r}, columns={list(self.columns)})"
 
     @property
     def unit(self) -> Unit:

@@ -7,16 +7,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from sfumato import viz
+from sfumato.curator.catalog.calendar import SECONDS
 from sfumato.curator.catalog.columns import DateColumn, ListedColumn, NumberColumn, TextColumn, kind_of_value
+from sfumato.curator.catalog.domains import FreeTexts, Listed, Numbers, Periods
 from sfumato.privacy.exact import format_short
 from sfumato.privacy.units import Unit
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pandas as pd
+    import pyarrow as pa
+
     from sfumato.curator.catalog.catalog import Table
     from sfumato.curator.catalog.columns import DeclaredColumn
+    from sfumato.curator.catalog.domains import Domain
 
 _MOST_VALUES = 8
 """Listed values that are shown."""
@@ -44,9 +52,7 @@ def describe_values(column: DeclaredColumn) -> str:
         case DateColumn():
             return f"between {column.low} and {column.high}, to the {column.unit}"
         case ListedColumn():
-            values = column.domain.show_values()
-            some = ", ".join(map(str, values[:_MOST_VALUES]))
-            return f"one of {some}" + (f", … ({len(values)} values)" if len(values) > _MOST_VALUES else "")
+            return describe_list(column.domain)
         case TextColumn():
             return "any text"
 
@@ -68,6 +74,77 @@ def describe_protection(table: Table) -> str:
     if table.unit.column is None:
         return "each row"
     return f"all rows of one {table.unit.column}, of which at most {table.unit.max_rows} are used"
+
+
+def describe_domain(domain: Domain) -> tuple[str, str]:
+    """Return the type of the values of a domain and which they are, in words."""
+    match domain:
+        case Numbers():
+            low, high = (format_short(domain.value_at(end)) for end in (domain.low, domain.high))
+            return "number", f"between {low} and {high}, in steps of {format_short(domain.step)}"
+        case Periods():
+            ends = f"between {domain.value_at(domain.low)} and {domain.value_at(domain.high)}"
+            return "timestamp" if domain.unit in SECONDS else "date", f"{ends}, to the {domain.unit}"
+        case Listed(values=values) if values:
+            return kind_of_value(values[0]), describe_list(domain)
+        case FreeTexts():
+            return "text", "any text"
+    return "none", "always NULL"
+
+
+def describe_list(listed: Listed) -> str:
+    """Return the first values of a list in words, and how many there are."""
+    values = listed.show_values()
+    some = ", ".join(map(str, values[:_MOST_VALUES]))
+    return f"one of {some}" + (f", … ({len(values)} values)" if len(values) > _MOST_VALUES else "")
+
+
+class PublicFacts:
+    """Public facts as a small table. They cost nothing: `quote` and `release` return them as they are."""
+
+    __slots__ = ()
+
+    @property
+    def header(self) -> tuple[str, ...]:
+        """The names of the table's columns."""
+        raise NotImplementedError
+
+    @property
+    def lines(self) -> list[tuple[str, ...]]:
+        """The cells of the table, line by line."""
+        raise NotImplementedError
+
+    def sentences(self) -> list[str]:
+        """Return what is said above the table."""
+        return []
+
+    def quote(self, **_: Any) -> Self:
+        """Return the facts: they are public, and nothing is read or charged for them."""
+        return self
+
+    release = quote
+
+    def to_arrow(self) -> pa.Table:
+        """Return the facts as an Arrow table of texts."""
+        import pyarrow as pa
+
+        columns = list(zip(*self.lines, strict=True)) or [()] * len(self.header)
+        arrays = [pa.array(column, pa.string()) for column in columns]
+        return pa.table(dict(zip(self.header, arrays, strict=True)))
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return the facts as a pandas frame of texts."""
+        return self.to_arrow().to_pandas()
+
+    def __str__(self) -> str:
+        grid = align_cells([self.header, *self.lines]) if self.lines else []
+        return "\n".join([*self.sentences(), *grid])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        table = viz.html_table(self.header, self.lines, align="left") if self.lines else ""
+        return viz.paragraphs(self.sentences()) + table
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +173,9 @@ class ColumnDescription:
         return self.name, self.type, self.values, self.missing + ("; one per unit" if self.constant else "")
 
 
-@dataclass(frozen=True, slots=True)
-class TableDescription:
-    """What is declared about a table, as text, HTML and plain values."""
+@dataclass(frozen=True, slots=True, repr=False)
+class TableDescription(PublicFacts):
+    """What is declared about a table, or follows for rows made of one, as text, HTML and plain values."""
 
     name: str
     protects: str
@@ -108,19 +185,18 @@ class TableDescription:
     snapshot: int
     columns: tuple[ColumnDescription, ...]
 
-    def __str__(self) -> str:
-        lines = align_cells([_HEADER, *(column.cells for column in self.columns)]) if self.columns else []
-        return "\n".join([*self._sentences(), *lines])
+    @property
+    def header(self) -> tuple[str, ...]:
+        return _HEADER
 
-    def _sentences(self) -> list[str]:
+    @property
+    def lines(self) -> list[tuple[str, ...]]:
+        return [column.cells for column in self.columns]
+
+    def sentences(self) -> list[str]:
+        """Return who is protected, and what else is public."""
         public = [] if self.rows is None else [f"It has {self.rows:,} rows, which is public."]
         return [f"{self.name} protects {self.protects}.", *public]
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        table = viz.html_table(_HEADER, [column.cells for column in self.columns], align="left")
-        return viz.paragraphs(self._sentences()) + (table if self.columns else "")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the facts, ready for JSON."""
@@ -146,6 +222,44 @@ def describe_table(table: Table) -> TableDescription:
     population = None if table.is_public else table.population
     protects = describe_protection(table)
     return TableDescription(table.name, protects, population, table.public_rows, table.snapshot, columns)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class TableListing(PublicFacts):
+    """The tables that can be asked about: their names, in order, and what is declared about each."""
+
+    tables: tuple[TableDescription, ...]
+
+    @property
+    def header(self) -> tuple[str, ...]:
+        return "table", "protects", "columns"
+
+    @property
+    def lines(self) -> list[tuple[str, ...]]:
+        return [
+            (each.name, each.protects, ", ".join(column.name for column in each.columns))
+            for each in self.tables
+        ]
+
+    def sentences(self) -> list[str]:
+        """Return a word where there is no table."""
+        return [] if self.tables else ["There is no table to ask about yet."]
+
+    def __iter__(self) -> Iterator[str]:
+        return (each.name for each in self.tables)
+
+    def __len__(self) -> int:
+        return len(self.tables)
+
+    def __getitem__(self, name: str) -> TableDescription:
+        found = [each for each in self.tables if each.name.casefold() == name.casefold()]
+        if not found:
+            raise KeyError(name)
+        return found[0]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the facts, ready for JSON."""
+        return {"tables": [each.to_dict() for each in self.tables]}
 
 
 def align_cells(lines: list[tuple[str, ...]]) -> list[str]:

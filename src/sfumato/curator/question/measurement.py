@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from sfumato.curator.question.derived import AnswerStage
 from sfumato.curator.question.relation import Expression, Relation
 from sfumato.errors import PolicyError
 from sfumato.errors.checked import checked, require_field, require_positive
@@ -31,7 +32,7 @@ class CountOf:
 @dataclass(frozen=True, slots=True)
 @checked
 class DistinctUnits:
-    """The number of different units that have a row; the expression names the unit's column."""
+    """The number of different units that have a row, or of different values of an expression."""
 
     of: Expression
 
@@ -127,7 +128,10 @@ Figure = Aggregate | Arithmetic | Fraction
 @dataclass(frozen=True, slots=True)
 @checked
 class GroupKey:
-    """The key at this place of the question, which names the groups."""
+    """The key at this place of the question, which names the groups.
+
+    Where there are levels, places after those of the keys say of each key whether a level has it not: 1 or 0.
+    """
 
     place: int
 
@@ -234,14 +238,27 @@ class Question:
     limit: int | None = None
     offset: int = 0
     bounds: ContributionLimits | None = None
+    then: tuple[AnswerStage, ...] = ()
+    """SELECTs from the released answer, one after the other. They cost nothing."""
+    levels: tuple[tuple[int, ...], ...] = ()
+    """Places of the keys of each level of ROLLUP, CUBE or GROUPING SETS; if empty, all keys are one level."""
 
     def __post_init__(self) -> None:
         require_field(self.limit is None or self.limit >= 0, self, "limit", "0 or more")
         require_field(self.offset >= 0, self, "offset", "0 or more")
         used = [each.shows for each in self.outputs] + [each.by for each in self.order]
         places = [each.place for each in used if isinstance(each, GroupKey)]
-        require_field(all(at < len(self.keys) for at in places), self, "outputs", "keys of the question")
+        places += [place for level in self.levels for place in level]
+        most = len(self.keys) * (2 if self.levels else 1)
+        require_field(all(at < most for at in places), self, "outputs", "keys of the question")
         _require_names(self)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the columns that are shown."""
+        if self.then:
+            return tuple(name for name, _ in self.then[-1].outputs)
+        return tuple(each.name for each in self.outputs)
 
     @property
     def figures(self) -> dict[str, Figure]:
@@ -267,7 +284,13 @@ class Question:
     def chooses_groups(self) -> bool:
         """Whether noise influences which groups are shown."""
         sorts = any(not isinstance(each.by, GroupKey) for each in self.order)
-        return self.having is not None or (sorts and (self.limit is not None or self.offset > 0))
+        chosen = self.having is not None or (sorts and (self.limit is not None or self.offset > 0))
+        return chosen or any(map(_chooses_rows, self.then))
+
+
+def _chooses_rows(stage: AnswerStage) -> bool:
+    conditions = (stage.where, stage.having, stage.qualify)
+    return any(each is not None for each in conditions) or stage.limit is not None or stage.offset > 0
 
 
 def _require_names(question: Question) -> None:
@@ -276,8 +299,9 @@ def _require_names(question: Question) -> None:
     if len(set(keys)) < len(keys):
         raise PolicyError("SF-Q109", "GROUP BY names a column twice.")
     # Names that differ only in case are one name to SQL and to most who read the answer.
-    names = [output.name.casefold() for output in question.outputs]
-    if len(set(names)) < len(names):
+    shown = [[output.name for output in question.outputs]]
+    shown += [[name for name, _ in stage.outputs] for stage in question.then]
+    if any(len({name.casefold() for name in names}) < len(names) for names in shown):
         raise PolicyError("SF-Q115", "Two columns of the answer have the same name.", try_="AS another_name")
     if not question.figures:
         raise PolicyError("SF-Q116", "The question asks for no aggregate.", try_="SELECT COUNT(*) FROM …")

@@ -5,17 +5,21 @@ from __future__ import annotations
 import os
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
+from contextvars import copy_context
 from dataclasses import dataclass, replace
+from functools import partial
 from threading import Condition, Lock, current_thread, main_thread
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from sfumato.engines.compile import Layout, compile_program
+from sfumato.engines.compile import Layout, compile_program, find_ranges
+from sfumato.engines.duckdb.batches import BatchReading
 from sfumato.engines.duckdb.connection import open_reader
 from sfumato.engines.duckdb.dialect import DuckDBDialect
 from sfumato.engines.duckdb.prepare import name_damage
 from sfumato.engines.duckdb.spilling import SpillFolder, open_spill_folder
+from sfumato.engines.kernels.held_rows import current_held_rows
 from sfumato.engines.limits import current_limits
 from sfumato.engines.program import (
     CellHistogram,
@@ -30,7 +34,7 @@ from sfumato.engines.reach import reach_engine
 from sfumato.engines.watch import watch_run
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from duckdb import DuckDBPyConnection
@@ -180,27 +184,42 @@ def _describe_file(path: Path) -> str:
 
 def answer_program(program: EngineProgram[Answer], opened: OpenSnapshots, folder: Path) -> Answer:
     """Return exact integers in the shape that the program says; 64-bit where all fit, else Python's own."""
-    with opened.connection as cursor, watch_run(cursor.interrupt, folder, opened.layouts):
-        table = _fetch(cursor, compile_program(program, opened.layouts, DuckDBDialect()))
+    with opened.connection as cursor:
+        reading = BatchReading(cursor, opened.layouts, opened.inodes)
+        with watch_run(reading.stop, folder, opened.layouts):
+            return _ask(partial(_answer, program, cursor, reading, opened.layouts), reading.stop)
+
+
+def _answer(
+    program: EngineProgram[Answer],
+    cursor: DuckDBPyConnection,
+    reading: BatchReading,
+    layouts: Mapping[str, Layout],
+) -> Answer:
+    held = current_held_rows()
+    columns = reading.find_program(program, find_ranges(program.rows, layouts), held)
+    if columns is not None:
+        return cast("Answer", reading.sum_columns(columns, held))
+    table = cursor.sql(compile_program(program, layouts, DuckDBDialect())).to_arrow_table()
     return cast("Answer", _shape_answer(program, table))
 
 
-def _fetch(cursor: DuckDBPyConnection, sql: str) -> Any:
-    """Return the Arrow table of a query, which Ctrl-C stops.
+def _ask(read: Callable[[], Answer], stop: Callable[[], object]) -> Answer:
+    """Return what is read, which Ctrl-C stops.
 
     DuckDB does not look for signals while it makes an Arrow table, and only the main thread gets them. So
     that thread waits, and another one asks.
     """
     if current_thread() is not main_thread():
-        return cursor.sql(sql).to_arrow_table()
+        return read()
     with ThreadPoolExecutor(1) as asking:
-        found = asking.submit(lambda: cursor.sql(sql).to_arrow_table())
+        found = asking.submit(copy_context().run, read)
         try:
             return found.result()
         finally:
             # Once is not enough: a query that has not begun yet is not stopped.
             while not found.done():
-                cursor.interrupt()
+                stop()
                 wait([found], _PAUSE)
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sfumato.engines.duckdb.texts import write_object
-from sfumato.engines.ingest import DATES, NUMBERS, OTHERS, TEXTS, not_a_column_type
+from sfumato.engines.ingest import DATES, NUMBERS, OTHERS, TEXTS, no_such_column, not_a_column_type
 from sfumato.errors import UsageError
 
 if TYPE_CHECKING:
@@ -268,7 +268,13 @@ def _file(path: Path) -> _Source:
     readers: dict[str, Callable[[Path], _Source]] = {".csv": _csv, ".parquet": _parquet}
     reader = readers.get(path.suffix.lower())
     if reader is None:
-        raise UsageError("SF-C201", "This is not a source of rows.", got=str(path), accepted=_ACCEPTED)
+        raise UsageError(
+            "SF-C201",
+            "This is not a source of rows.",
+            got=str(path),
+            accepted=_ACCEPTED,
+            try_="read it with pandas or polars, and register the frame",
+        )
     if not path.is_file():
         raise UsageError("SF-C202", "There is no such file.", path=str(path))
     return reader(path.resolve())
@@ -278,10 +284,7 @@ def _position(names: Sequence[str], wanted: str) -> int:
     places = [position for position, name in enumerate(names) if name == wanted]
     if len(places) == 1:
         return places[0]
-    sentence = f"The source has no column '{wanted}'."
-    if places:
-        sentence = f"The source has {len(places)} columns called '{wanted}'."
-    raise UsageError("SF-C203", sentence, columns=", ".join(map(str, names)))
+    raise no_such_column(wanted, names)
 
 
 def _kind(name: str, of_type: Any) -> Kind:

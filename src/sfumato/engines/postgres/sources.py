@@ -10,7 +10,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urldefrag
 
-from sfumato.engines.ingest import DATES, NUMBERS, OTHERS, TEXTS, not_a_column_type
+from sfumato.engines.ingest import DATES, NUMBERS, OTHERS, TEXTS, no_such_column, not_a_column_type
 from sfumato.errors import UsageError
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def list_columns(connection: Connection[Any], address: Address) -> dict[str, str
 def _kind(name: str, types: dict[str, tuple[str, bool, bool]]) -> Kind:
     """Choose a kind from an allowlist of the system's own types; labels of an enumeration are texts."""
     if name not in types:
-        raise UsageError("SF-C203", f"The source has no column '{name}'.", columns=", ".join(types))
+        raise no_such_column(name, list(types))
     of_type, ours, is_enum = types[name]
     kind = Kind.TEXT if is_enum else _KINDS.get(of_type) if ours else None
     if kind is None:

@@ -10,7 +10,7 @@ import sys
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from sfumato.engines.ingest import DATES, NUMBERS, OTHERS, TEXTS, not_a_column_type
+from sfumato.engines.ingest import DATES, NUMBERS, OTHERS, TEXTS, no_such_column, not_a_column_type
 from sfumato.errors import UsageError
 
 if TYPE_CHECKING:
@@ -113,10 +113,7 @@ def _position(names: Sequence[str], wanted: str) -> int:
     places = [place for place, name in enumerate(names) if name == wanted]
     if len(places) == 1:
         return places[0]
-    sentence = f"The source has no column '{wanted}'."
-    if places:
-        sentence = f"The source has {len(places)} columns called '{wanted}'."
-    raise UsageError("SF-C203", sentence, columns=", ".join(names))
+    raise no_such_column(wanted, names)
 
 
 def _kind(field: Any) -> Kind:

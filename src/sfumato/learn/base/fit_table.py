@@ -61,7 +61,7 @@ def fit_table(
     oracle = TableOracle(rounds, bounded, declared, estimator.fit_budget())
     # Nothing was charged so far: what the catalog does not say is refused before the first round.
     estimator.begin_fit(names, declared)
-    with quiet_arithmetic():
+    with quiet_arithmetic(), rounds.hold_rows():
         estimator._learn(oracle)
     estimator.guarantee_ = Guarantee.of(
         oracle.budget,

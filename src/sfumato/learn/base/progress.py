@@ -67,6 +67,9 @@ class _Bar:
             self._bar.update(0, completed=done)
 
     def _begun(self) -> Any:
+        # rich draws with ipywidgets in a notebook, and complains where they are missing.
+        if "ipykernel" in sys.modules:
+            return _NotebookBar(self._name, self._count)
         from rich.console import Console
         from rich.progress import Progress
 
@@ -78,6 +81,37 @@ class _Bar:
     def __exit__(self, *problem: object) -> None:
         if self._bar is not None:
             self._bar.stop()
+
+
+class _NotebookBar:
+    """One output of a notebook that is replaced, with the calls of rich's bar that are used here.
+
+    A line that is written over would stay in a notebook that is run and exported, once for every round.
+    """
+
+    _WIDTH = 30
+
+    def __init__(self, name: str, count: int) -> None:
+        from IPython.display import display
+
+        self._name, self._count = name, count
+        self._filled = -1
+        self._output = display({"text/plain": ""}, raw=True, display_id=True)
+
+    def update(self, _: int, completed: int) -> None:
+        """Draw the bar anew if it has grown."""
+        filled = self._WIDTH * completed // self._count
+        if filled != self._filled:
+            self._filled = filled
+            bar = "█" * filled + "░" * (self._WIDTH - filled)
+            self._show(f"{self._name}  {bar}  {completed} of {self._count}")
+
+    def stop(self) -> None:
+        """Take the bar away."""
+        self._show("")
+
+    def _show(self, text: str) -> None:
+        self._output.update({"text/plain": text}, raw=True)
 
 
 def _shown() -> bool:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sfumato.engines.kernels.threads import use_one_thread
 from sfumato.oracle.arrays.integer_rows import ROWS_AT_HAND
-from sfumato.oracle.threads import use_one_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -12,8 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sfumato.engines.kernels.column_facts import EXACT, LARGEST, ColumnFacts
+from sfumato.engines.kernels.row_windows import RowWindow
+from sfumato.engines.value_ranges import ValueRanges
 from sfumato.oracle.arrays.integer_matrix import IntegerMatrix
-from sfumato.oracle.arrays.row_windows import EXACT, LARGEST, ColumnFacts, RowWindow, stack_rows
+from sfumato.oracle.arrays.whole_columns import WholeColumns, stack_rows
 from sfumato.oracle.blocks import (
     COUNT,
     Add,
@@ -55,21 +58,21 @@ class ArrayTable:
 
     def sums(self, keys: Sequence[CellKey], terms: Sequence[Value]) -> NDArray[Any]:
         """Return one row a term and one column a cell; a row whose key is outside its cells is in none."""
-        return self.histograms([keys], terms)[0] if keys else _TableSums(self, self._facts()).totals(terms)
+        return self.histograms([keys], terms)[0] if keys else _TableSums(self).totals(terms)
 
     def histograms(
         self, groupings: Sequence[Sequence[CellKey]], terms: Sequence[Value]
     ) -> list[NDArray[Any]]:
         """Return the sums by each of several groupings; what they share is computed once."""
-        columns, found = self._facts(), [_GroupedSums(keys, len(terms)) for keys in groupings]
-        for window in self._windows(columns):
+        facts, found = self.find_facts(), [_GroupedSums(keys, len(terms)) for keys in groupings]
+        for window in self._windows(facts):
             for each in found:
-                each.add(window, columns, terms, self.rows)
+                each.add(window, facts, terms, self.rows)
         return [_narrow(each.sums) for each in found]
 
     def tally(self, keys: Sequence[CellKey], values: Sequence[Value], size: int) -> HistogramCounts:
         """Return how often each integer below `size` occurs in each cell, for each value."""
-        window = RowWindow(self._facts(), slice(0, self.rows))
+        window = RowWindow(self.find_facts(), WholeColumns(self.column), slice(0, self.rows))
         cell, cells = _cells(window, keys), math.prod(key.size for key in keys)
         places = []
         for at, value in enumerate(values):
@@ -82,7 +85,7 @@ class ArrayTable:
     def with_values(self, values: Sequence[Value]) -> tuple[ArrayTable, list[Value]]:
         """Return a table with these values as further columns, and those columns."""
         first, found = len(self._columns), np.empty((len(values), self.rows))
-        for window in self._windows(self._facts()):
+        for window in self._windows(self.find_facts()):
             for place, value in enumerate(values):
                 found[place, window.rows] = window.value(value)
         names = [Column(3, f"v{first + place}") for place in range(len(values))]
@@ -123,21 +126,25 @@ class ArrayTable:
         stack = stack_rows([self.column(each) for each in columns])
         return IntegerMatrix(columns, self.rows, lambda rows, out: np.copyto(out, stack[:, rows].T))
 
-    def _facts(self) -> ColumnFacts:
-        return ColumnFacts(self.column, self.ranges)
+    def find_facts(self) -> ColumnFacts:
+        """Return what is public about values over these columns."""
+        return ColumnFacts(ValueRanges(self.ranges))
 
-    def _windows(self, columns: ColumnFacts) -> Iterator[RowWindow]:
+    def _windows(self, facts: ColumnFacts) -> Iterator[RowWindow]:
+        columns = WholeColumns(self.column)
         # One of no rows too, so that whatever is wrong with a value is found in every table.
         for at in range(0, max(1, self.rows), _ROWS):
-            yield RowWindow(columns, slice(at, min(self.rows, at + _ROWS)))
+            yield RowWindow(facts, columns, slice(at, min(self.rows, at + _ROWS)))
 
 
 def _cells(window: RowWindow, keys: Sequence[CellKey]) -> Ints:
     """Return the number of each row's cell, and one past the last for rows that are in none."""
     cell, inside = np.zeros(window.count, dtype=np.int64), np.ones(window.count, dtype=bool)
     for key in keys:
-        part = window.integers(key.value)
+        part, missing = window.integers(key.value), window.missing(key.value)
         inside &= (part >= 0) & (part < key.size)
+        if missing is not None:
+            inside &= ~missing
         cell = cell * key.size + part
     return np.where(inside, cell, math.prod(key.size for key in keys))
 
@@ -150,38 +157,38 @@ class _GroupedSums:
         self._cells = math.prod(key.size for key in keys)
         self.sums: list[Any] = [np.zeros(self._cells, dtype=np.int64) for _ in range(terms)]
 
-    def add(self, window: RowWindow, columns: ColumnFacts, terms: Sequence[Value], rows: int) -> None:
+    def add(self, window: RowWindow, facts: ColumnFacts, terms: Sequence[Value], rows: int) -> None:
         """Add some of so many `rows` in all."""
         cell = _cells(window, self._keys)
         for at, term in enumerate(terms):
             # Every partial sum is an integer below 2^53, which doubles add without rounding.
-            exact = columns.reach(term) * rows < EXACT
+            exact = facts.reach(term) * rows < EXACT
             self.sums[at] = self.sums[at] + (
                 self._sum_doubles(window, cell, term)
                 if exact
-                else self._sum_integers(window, cell, term, columns)
+                else self._sum_integers(window, cell, term, facts)
             )
 
     def _sum_doubles(self, window: RowWindow, cell: Ints, term: Value) -> Ints:
-        weights = None if term is COUNT else window.value(term)
+        weights = None if term is COUNT else window.present(term)
         # The last cell is for rows that are in none, and is cut off.
         found = np.bincount(cell, weights=weights, minlength=self._cells + 1)
         return found[: self._cells].astype(np.int64)
 
-    def _sum_integers(self, window: RowWindow, cell: Ints, term: Value, columns: ColumnFacts) -> NDArray[Any]:
+    def _sum_integers(self, window: RowWindow, cell: Ints, term: Value, facts: ColumnFacts) -> NDArray[Any]:
         """Return sums in Python's own integers, which have no largest one."""
-        values, reach = window.integers(term), columns.reach(term)
+        values, reach = window.present(term).astype(np.int64, copy=False), facts.reach(term)
         return np.array([_sum(values[cell == each], reach) for each in range(self._cells)], dtype=object)
 
 
 class _TableSums:
     """Sums over all rows; those of products of two values are computed as one product of matrices."""
 
-    def __init__(self, arrays: ArrayTable, columns: ColumnFacts) -> None:
+    def __init__(self, arrays: ArrayTable) -> None:
         self._arrays = arrays
-        self._columns = columns
+        self._facts = arrays.find_facts()
         self._rows = arrays.rows
-        self._window = RowWindow(columns, slice(0, arrays.rows))
+        self._window = RowWindow(self._facts, WholeColumns(arrays.column), slice(0, arrays.rows))
         self._parts: dict[int, tuple[Factor, int]] = {}
         self._matrix_sums: dict[IntegerMatrix, list[float]] = {}
 
@@ -200,14 +207,14 @@ class _TableSums:
     def _total(self, term: Value) -> int:
         if term is COUNT:
             return self._rows
-        if self._columns.reach(term) * self._rows < EXACT:
+        if self._facts.reach(term) * self._rows < EXACT:
             return self._exact(term)
-        return _sum(self._window.integers(term), self._columns.reach(term))
+        return _sum(self._window.present(term).astype(np.int64, copy=False), self._facts.reach(term))
 
     def _exact(self, term: Value) -> int:
         matrix = self._arrays.find_matrix([term]) if isinstance(term, Column) else None
         if matrix is None:
-            return int(self._window.value(term).sum())
+            return int(self._window.present(term).sum())
         # All columns of a matrix are summed at once, before any is laid out for itself.
         if matrix not in self._matrix_sums:
             self._matrix_sums[matrix] = matrix.sums().tolist()
@@ -227,7 +234,7 @@ class _TableSums:
         found = self._parts.get(id(part))
         if found is None:
             inner, number = _split_factor(part)
-            found = self._parts[id(part)] = (inner, number), abs(number) * self._columns.reach(inner)
+            found = self._parts[id(part)] = (inner, number), abs(number) * self._facts.reach(inner)
         return found
 
     def _products(self, every: Sequence[Value]) -> dict[int, int]:
@@ -266,8 +273,8 @@ class _TableSums:
 
     def _double(self, part: Value) -> Doubles:
         if isinstance(part, Column):
-            return self._columns.column(part)
-        return self._window.value(part).astype(np.float64, copy=False)
+            return self._arrays.column(part)
+        return self._window.present(part).astype(np.float64, copy=False)
 
 
 def _split_constant(term: Value) -> tuple[Value, int]:

@@ -1,0 +1,186 @@
+"""Programs that are summed by NumPy because their SQL would be long.
+
+Which those are follows from the program and the declared bounds alone, and the sums are the same either way.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from sfumato.engines.kernels.cell_sums import SumsOfCells
+from sfumato.engines.kernels.column_facts import EXACT, LARGEST, ColumnFacts
+from sfumato.engines.program import CellKey, CellSums, Counted, Total
+from sfumato.engines.rows import Computed
+from sfumato.engines.values import (
+    Add,
+    Among,
+    AtLeast,
+    AtMost,
+    Choose,
+    Column,
+    Constant,
+    Divide,
+    Either,
+    Every,
+    Greatest,
+    Least,
+    Less,
+    Lookup,
+    Missing,
+    Multiply,
+    Not,
+    Same,
+    Some,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from sfumato.engines.program import EngineProgram
+    from sfumato.engines.rows import Rows
+    from sfumato.engines.value_ranges import ValueRanges
+    from sfumato.engines.values import Value
+
+_LONG = 256
+"""Parts of expressions, as SQL would repeat them, from which on NumPy is faster than planning the SQL
+(benchmarks/fits.py). Privacy does not depend on it."""
+_MOST_CELLS = 2**16
+"""Cells that NumPy goes through for every window of rows."""
+_COMPUTED = (Column, Constant, Add, Multiply, Divide, Least, Greatest, Either, Lookup, Choose)
+_DECIDED = (AtLeast, AtMost, Among, Less, Same, Missing, Not, Every, Some)
+_SUMMED = (CellKey, Counted, Total)
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnProgram:
+    """A program of sums, and the columns that an engine reads for it."""
+
+    program: CellSums
+    rows: Rows
+    """The rows without their computed columns."""
+    columns: tuple[Column, ...]
+    """Columns of those rows, all of which are read."""
+    ready: Mapping[Column, Value]
+    """Computed columns that batches hold already."""
+    facts: ColumnFacts
+    layers: tuple[Value, ...]
+    """The values of other computed columns, the innermost first."""
+    parts: int
+    """Number of different values that are computed."""
+
+    def begin(self) -> SumsOfCells:
+        """Return the sums of no rows, to which batches are added."""
+        return SumsOfCells(self.program, self.facts, self.layers, self.parts)
+
+
+def find_column_program(
+    program: EngineProgram[Any], ranges: ValueRanges, known: Mapping[int, Value] | None = None
+) -> ColumnProgram | None:
+    """Return how NumPy computes a program whose SQL is long, or None where an engine's SQL is to be used.
+
+    `known` are the values, by identity, that are held of every row already.
+    """
+    if not isinstance(program, CellSums) or program.cells > _MOST_CELLS:
+        return None
+    rows, computed = _split_layers(program.rows)
+    asked = (*program.keys, *program.terms)
+    if not _is_long(asked, computed, ranges):
+        return None
+    # Rows are chosen before anything is computed of them.
+    if not _list_used([program.where], {})[0].isdisjoint(computed):
+        return None
+    ready = {column: value for column, value in computed.items() if id(value) in (known or {})}
+    fresh = {column: value for column, value in computed.items() if column not in ready}
+    used, parts = _list_used(asked, fresh)
+    # A number of rows needs no column: SQL leaves out what nothing looks at.
+    if not used:
+        return None
+    layers = tuple(value for column, value in fresh.items() if column in used)
+    facts = ColumnFacts(ranges, fresh, missing=True)
+    # In order, so that none is looked for by a call within a call for every layer.
+    for value in layers:
+        facts.can_miss(value)
+    ready = {column: value for column, value in ready.items() if column in used}
+    return ColumnProgram(program, rows, tuple(used - computed.keys()), ready, facts, layers, parts)
+
+
+def _list_used(asked: Iterable[Any], computed: Mapping[Column, Value]) -> tuple[set[Column], int]:
+    """Return the columns that parts look at, also for computed ones, and the number of different parts."""
+    waiting, seen, columns = list(asked), set[int](), set[Column]()
+    while waiting:
+        part = waiting.pop()
+        if id(part) in seen:
+            continue
+        seen.add(id(part))
+        if isinstance(part, Column):
+            columns.add(part)
+            waiting += [computed[part]] if part in computed else []
+        waiting += _inner(part)
+    return columns, len(seen)
+
+
+def _is_long(asked: Iterable[Any], computed: Mapping[Column, Value], ranges: ValueRanges) -> bool:
+    """Return whether the SQL would be long, and all its parts are what NumPy computes."""
+    parts = _Parts()
+    size = sum(map(parts.measure, (*computed.values(), *asked)))
+    return size >= _LONG and _can_compute(parts.known.values(), ranges)
+
+
+def _split_layers(rows: Rows) -> tuple[Rows, dict[Column, Value]]:
+    """Return rows without their computed columns, and the values of those, the innermost first."""
+    layers = []
+    while isinstance(rows, Computed):
+        layers.append(rows)
+        rows = rows.rows
+    named = [
+        (Column(layer.at, f"v{place}"), value)
+        for layer in reversed(layers)
+        for place, value in enumerate(layer.values)
+    ]
+    return rows, dict(named)
+
+
+def _can_compute(parts: Iterable[Any], ranges: ValueRanges) -> bool:
+    """Return whether parts are of the kinds that NumPy computes, in numbers that it holds."""
+    for part in parts:
+        if isinstance(part, _COMPUTED):
+            if ranges.reach(part) >= (EXACT if isinstance(part, Column) else LARGEST):
+                return False
+        elif not isinstance(part, (*_DECIDED, *_SUMMED)):
+            return False
+    return True
+
+
+class _Parts:
+    """The different parts of a program, and how long it is when each is written wherever it is used."""
+
+    def __init__(self) -> None:
+        self.known: dict[int, Any] = {}
+        self._sizes: dict[int, int] = {}
+
+    def measure(self, part: Any) -> int:
+        """Return how many parts a part has, those that are used twice counted twice."""
+        if id(part) not in self._sizes:
+            self.known[id(part)] = part
+            self._sizes[id(part)] = 1 + sum(map(self.measure, _inner(part)))
+        return self._sizes[id(part)]
+
+
+def _inner(part: Any) -> Iterator[Any]:
+    """Yield the values and conditions that a part is made of."""
+    if isinstance(part, Column | Constant):
+        return
+    for name in _field_names(part.__class__):
+        inner = getattr(part, name)
+        if isinstance(inner, tuple):
+            # Not the entries of a list: there are thousands, and none of them is a part.
+            yield from inner if isinstance(part, Every | Some) else ()
+        elif not isinstance(inner, int | str | type(None)):
+            yield inner
+
+
+@cache
+def _field_names(kind: Any) -> tuple[str, ...]:
+    return tuple(each.name for each in fields(kind))
