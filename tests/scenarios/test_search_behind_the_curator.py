@@ -27,7 +27,7 @@ from sfumato.learn.search_scores import ScoredRows, release_score
 from sfumato.noise.audit_hook import MechanismCall, recording
 from sfumato.oracle.over_held_rows import HeldRowsOracle, IntegerCoding, RowLayout, list_figures
 from sfumato.oracle.over_tables import lower_private_table
-from sfumato.oracle.table_features import CatalogFeatures
+from sfumato.oracle.table_features import declare_features
 
 ROOT = Path(__file__).parents[2]
 ROWS = 3000
@@ -353,9 +353,7 @@ class Kept:
 
 def declared_of(lab: sf.Lab, model: Any, target: str) -> Any:
     rows = lower_private_table(lab.session()._payer, "t")
-    classifies = hasattr(model, "classes")
-    names = names_of(model)
-    return rows, CatalogFeatures(rows).declare(names, target, classifies=classifies, listed=model.listed)
+    return declare_features(rows, names_of(model), target, model)
 
 
 @pytest.mark.parametrize(("model", "grid", "target"), SEARCHES, ids=IDS)
