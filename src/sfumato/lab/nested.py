@@ -35,7 +35,7 @@ class NestedQuery:
 
     def quote(self, **spending: Unpack[Spending]) -> NestedQuote:
         """Return price and expected error of all questions together, from public facts only."""
-        part = self._divide(spending)
+        part = divide_spending(spending, len(self._numbers) + 1)
         last = self._likely.quote(**part)
         return NestedQuote(
             last.plan, last.standing, last.expected, tuple(each.quote(**part) for each in self._numbers)
@@ -43,7 +43,7 @@ class NestedQuery:
 
     def release(self, *, key: str | None = None, **spending: Unpack[Spending]) -> Release:
         """Charge and answer one question after the other; the answer is the last one's."""
-        part = self._divide(spending)
+        part = divide_spending(spending, len(self._numbers) + 1)
         if not self._numbers[0].quote(**spending).admitted:
             # All of it at once is more than is left: refused by the ledger, before a part of it is charged.
             self._numbers[0].release(key=key, **spending)
@@ -57,17 +57,18 @@ class NestedQuery:
         many = len(self._numbers) + 1
         return f"{self._text}; {many} questions: .quote(epsilon=…) prices, .release(epsilon=…) pays for all"
 
-    def _divide(self, spending: Spending) -> Spending:
-        if spending.get("error") is not None:
-            raise UsageError(
-                "SF-Q150", "An error cannot be asked for of several questions at once.", try_="epsilon=1"
-            )
-        many = len(self._numbers) + 1
-        divided: Any = {
-            name: parse_exact(value, name) / many if name in _SHARED and value is not None else value
-            for name, value in spending.items()
-        }
-        return divided  # type: ignore[no-any-return]
+
+def divide_spending(spending: Spending, many: int) -> Spending:
+    """Return what each of so many questions is given of a spend."""
+    if spending.get("error") is not None:
+        raise UsageError(
+            "SF-Q150", "An error cannot be asked for of several questions at once.", try_="epsilon=1"
+        )
+    divided: Any = {
+        name: parse_exact(value, name) / many if name in _SHARED and value is not None else value
+        for name, value in spending.items()
+    }
+    return divided  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True, slots=True)

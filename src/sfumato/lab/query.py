@@ -51,6 +51,16 @@ class Query(Measure[Release]):
         """Return the same question, whose answer names something more that its interval does not cover."""
         return Query(self._payer, self.question, self._text, (*self._notes, note))
 
+    @property
+    def payer(self) -> Payer:
+        """Who pays for the question."""
+        return self._payer
+
+    @property
+    def resolved(self) -> ResolvedQuestion:
+        """The question with its names looked up."""
+        return self._resolve()
+
     def plan(self, spending: Spending) -> QuestionPlan:
         """Return the priced question, from public facts only."""
         resolved = self._resolve()

@@ -15,6 +15,7 @@ from sfumato.errors import missing_extra
 if find_spec("sklearn") is None:
     raise missing_extra("learn", "SF-E100", "Learning needs scikit-learn, which is not installed.")
 
+from sfumato.learn.auto import AutoClassifier
 from sfumato.learn.base.accounts import Account
 from sfumato.learn.base.saving import load
 from sfumato.learn.cluster import KMeans
@@ -37,6 +38,7 @@ from sfumato.learn.neighbors import NearestNeighbors
 from sfumato.learn.perceptron import Perceptron
 from sfumato.learn.preprocessing import Bins, RobustScaler, StandardScaler
 from sfumato.learn.regression_scores import Measured, RegressionEvaluation
+from sfumato.learn.scaler import Scaler
 from sfumato.learn.search import Search
 from sfumato.learn.trees.boosting import GradientBoosting, GradientBoostingRegressor
 from sfumato.learn.trees.decision_tree import DecisionTree
@@ -44,6 +46,7 @@ from sfumato.oracle.guarantee import Guarantee
 
 ESTIMATORS = (
     "AssociationRules",
+    "AutoClassifier",
     "Bins",
     "CategoricalNB",
     "ConvexERM",
@@ -61,6 +64,7 @@ ESTIMATORS = (
     "NearestNeighbors",
     "Perceptron",
     "RobustScaler",
+    "Scaler",
     "StandardScaler",
 )
 """What may be fitted behind the curator."""
@@ -73,6 +77,7 @@ __all__ = [
     "PCA",
     "Account",
     "AssociationRules",
+    "AutoClassifier",
     "Bins",
     "CategoricalNB",
     "ConvexERM",
@@ -94,6 +99,7 @@ __all__ = [
     "Perceptron",
     "RegressionEvaluation",
     "RobustScaler",
+    "Scaler",
     "Search",
     "StandardScaler",
     "choose_output_regularization",

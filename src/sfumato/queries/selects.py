@@ -19,7 +19,7 @@ from sfumato.curator.question.derived import (
     list_parts,
 )
 from sfumato.curator.question.description import describe_aggregate
-from sfumato.curator.question.measurement import GroupKey, Output, Question
+from sfumato.curator.question.measurement import CountOf, GroupKey, Output, Question
 from sfumato.curator.question.relation import Name
 from sfumato.errors import PolicyError
 from sfumato.queries.answer_clauses import (
@@ -29,6 +29,7 @@ from sfumato.queries.answer_clauses import (
     parse_limit,
     parse_order_by,
 )
+from sfumato.queries.expressions import parse_expression
 from sfumato.queries.figures import default_name, parse_figure
 from sfumato.queries.leaves import parse_column_name, parse_identifier, parse_position, refuse_other_parts
 from sfumato.queries.relations import optional_names, parse_group_key, parse_rows, parse_with
@@ -59,6 +60,8 @@ def parse_select(select: exp.Select, known: Known, depth: int = 0) -> Question:
         return _select_from_answer(select, parse_select(inner, known, depth - 1))
     refuse_other_parts(select, *_PARTS, *_AFTER)
     relation = parse_rows(select, parse_with(select, known))
+    if _lists_keys(select):
+        return _select_keys(select, relation)
     keys, levels = _parse_group_by(select)
     try:
         refuse_other_parts(select, *_PARTS)
@@ -67,6 +70,24 @@ def parse_select(select: exp.Select, known: Known, depth: int = 0) -> Question:
         return Question(relation, keys.expressions, outputs, levels=levels, **clauses)
     except PolicyError as plain:
         return _select_free_work(select, relation, keys, levels, plain)
+
+
+def _lists_keys(select: exp.Select) -> bool:
+    """Return whether SELECT DISTINCT asks for values of rows and for no number."""
+    plain = not any(item.find(exp.AggFunc, exp.Window, exp.Star) for item in select.expressions)
+    return plain and select.args.get("distinct") is not None and select.args.get("group") is None
+
+
+def _select_keys(select: exp.Select, relation: Relation) -> Question:
+    """Return the question for the groups that there are, by the columns of the SELECT list."""
+    keys = GroupByKeys(
+        tuple(parse_expression(item.unalias()) for item in select.expressions), optional_names(select)
+    )
+    reader = ReleasedReader(keys)
+    outputs = _read_outputs(reader, select.expressions, keys)
+    stage = _read_stage(reader, select, outputs)
+    shown = [Output(f"key {place + 1}", GroupKey(place)) for place in range(len(outputs))]
+    return Question(relation, keys.expressions, (*shown, Output("count", CountOf())), then=(stage,))
 
 
 # ---- groups ------------------------------------------------------------------------------------------------

@@ -93,12 +93,18 @@ def _parse_one(text: str, what: str, example: str) -> exp.Expression:
 
 def parse_statement(text: str) -> exp.Select:
     """Return sqlglot's node of a SELECT, of which nothing but its size has been checked yet."""
-    statements = _parse_safely(text, lambda: DuckDB().parse(text))
-    if len(statements) != 1 or not isinstance(statements[0], exp.Select):
+    statement = parse_any_statement(text)
+    if not isinstance(statement, exp.Select):
         raise PolicyError(
             "SF-Q102", "A question must be a single SELECT statement.", try_="SELECT COUNT(*) FROM …"
         )
-    return statements[0]
+    return statement
+
+
+def parse_any_statement(text: str) -> exp.Expression | None:
+    """Return sqlglot's node of one statement, of which only the size has been checked; else None."""
+    statements = _parse_safely(text, lambda: DuckDB().parse(text))
+    return statements[0] if len(statements) == 1 else None
 
 
 def _parse_safely(text: str, parse: Callable[[], Sequence[Any]]) -> Sequence[Any]:

@@ -194,7 +194,7 @@ class Release:
         keys = self._labels if self._staged else self._key_names
         columns = [self._columns[key] for key in keys] if self._staged else self._keys
         return viz.bars(
-            [" · ".join(_cell(key[at]) for key in columns) if keys else name for at in known],
+            [" · ".join(show_cell(key[at]) for key in columns) if keys else name for at in known],
             number[known].tolist(),
             None if bare else low[known].tolist(),
             None if bare else high[known].tolist(),
@@ -313,7 +313,7 @@ class Release:
     def _shown(self) -> tuple[list[str], list[list[str]]]:
         """Return the header and the printed rows, with an error or an interval beside each number."""
         table = self.to_arrow().slice(0, SHOWN_ROWS)
-        columns = {name: [_cell(value) for value in column] for name, column in table.to_pydict().items()}
+        columns = {name: [show_cell(value) for value in column] for name, column in table.to_pydict().items()}
         for name, (low, high) in self._intervals(0.95, SHOWN_ROWS).items():
             figure = None if self._staged else self._plan.question.figures[name]
             # One ± says it all where every group has the same error; else each group has an interval.
@@ -364,7 +364,8 @@ def _plain(table: pa.Table) -> dict[str, list[Any]]:
     }
 
 
-def _cell(value: Any) -> str:
+def show_cell(value: Any) -> str:
+    """Return a value of an answer as text."""
     if value is None:
         return "null"
     if isinstance(value, bool) or not isinstance(value, int | float):

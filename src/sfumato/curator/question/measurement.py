@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from sfumato.curator.question.derived import AnswerStage
+from sfumato.curator.question.derived import AnswerStage, list_columns
 from sfumato.curator.question.relation import Expression, Relation
 from sfumato.errors import PolicyError
 from sfumato.errors.checked import checked, require_field, require_positive
@@ -252,6 +252,17 @@ class Question:
         most = len(self.keys) * (2 if self.levels else 1)
         require_field(all(at < most for at in places), self, "outputs", "keys of the question")
         _require_names(self)
+
+    @property
+    def lists_keys(self) -> bool:
+        """Whether SELECT DISTINCT asks for keys and for no number."""
+        shown = [node for stage in self.then for _, node in stage.outputs]
+        keys = frozenset(range(len(self.keys)))
+        return (
+            len(self.then) == 1
+            and self.then[0].distinct
+            and all(list_columns(node) <= keys for node in shown)
+        )
 
     @property
     def names(self) -> tuple[str, ...]:
