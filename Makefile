@@ -50,6 +50,8 @@ bench: $(VENV)/.installed-dev $(PEERS)/.installed $(PEERS)/tumult/.installed
 	@set -e; for script in $(sort $(wildcard benchmarks/peers/*.py)); do echo "== $$script"; \
 	  PYTHONPATH=src $(PEERS)/bin/python $$script; done
 	@$(BIN)/python benchmarks/learners.py --page docs/learn-measured.md --plot docs/images/learners.svg
+	@$(BIN)/python benchmarks/learners_unseen.py --curator
+	@$(BIN)/python benchmarks/learners_unseen.py --page docs/learn-unseen.md
 
 docs: $(VENV)/.installed-dev
 	@$(BIN)/python docs/build.py

@@ -157,6 +157,15 @@ def _fifty() -> Table:
     return numbered(rows, target, -8, 8, (-80, 80))
 
 
+def _answers() -> Table:
+    """Answers to a questionnaire: most of them are rare, so that most leaves of a tree are nearly empty."""
+    rng = np.random.default_rng(116)
+    rare = rng.uniform(size=(6000, 10)) < rng.uniform(0.02, 0.2, 10)
+    rows = np.hstack([rare, rng.integers(0, 9, (6000, 3)) ** 2])
+    target = 40 + rows[:, :10] @ rng.normal(size=10) * 15 - rows[:, 10] / 3 + rng.normal(size=6000) * 12
+    return numbered(rows, target, [0] * 13, [1] * 10 + [80] * 3, (0, 100))
+
+
 def _few() -> Table:
     rng = np.random.default_rng(115)
     rows = rng.uniform(0, 10, size=(400, 4))
@@ -197,6 +206,7 @@ _DEVELOPED: dict[str, Callable[[], Table]] = {
     "offset": _offset,
     "long tails": _tails,
     "fifty features": _fifty,
+    "answers": _answers,
     "few rows": _few,
     "diabetes": _diabetes,
 }
@@ -249,10 +259,19 @@ _ACS: dict[str, tuple[float, float]] = {
 }
 
 
+_MOST = 8000
+"""Rows of a table that are used, drawn with a fixed seed: more would only take longer."""
+
+
+def _sample(table: Any) -> Any:
+    kept = np.random.default_rng(0).choice(len(table), min(_MOST, len(table)), replace=False)
+    return table.iloc[kept]
+
+
 def _acs(file: str, target: str) -> tuple[Floats, Any, Floats, Floats]:
     import pandas
 
-    table = _read(file).apply(pandas.to_numeric, errors="coerce").fillna(0)
+    table = _sample(_read(file)).apply(pandas.to_numeric, errors="coerce").fillna(0)
     names = [name for name in _ACS if name != target]
     ends = np.array([_ACS[name] for name in names])
     return table[names].to_numpy(dtype=float), table[target].to_numpy(dtype=float), ends[:, 0], ends[:, 1]
@@ -279,7 +298,7 @@ def _poverty() -> Table:
 
 
 def _elderly() -> Table:
-    table = _read("hd/nltcs.csv.gz").to_numpy(dtype=float)
+    table = _sample(_read("hd/nltcs.csv.gz")).to_numpy(dtype=float)
     return classified(table[:, :-1], table[:, -1].astype(int), 0, 1)
 
 
@@ -290,8 +309,7 @@ _STAYS = {
 
 
 def _stays(target: str) -> tuple[Any, Floats, list[int]]:
-    table = _read("diabetes130/diabetic_data.parquet")
-    table = table.iloc[np.random.default_rng(0).choice(len(table), 15_000, replace=False)]
+    table = _sample(_read("diabetes130/diabetic_data.parquet"))
     names = [name for name in _STAYS if name != target]
     return table, table[names].to_numpy(dtype=float), [_STAYS[name] for name in names]
 
@@ -312,7 +330,7 @@ def _images(folder: str) -> Table:
         pictures = np.frombuffer(file.read()[16:], dtype=np.uint8).reshape(-1, 7, 4, 7, 4)
     with gzip.open(FOLDER / folder / "t10k-labels-idx1-ubyte.gz") as file:
         labels = np.frombuffer(file.read()[8:], dtype=np.uint8)
-    return classified(pictures.mean(axis=(2, 4)).reshape(-1, 49), labels, 0, 255)
+    return classified(pictures.mean(axis=(2, 4)).reshape(-1, 49)[:_MOST], labels[:_MOST], 0, 255)
 
 
 def _quantiles() -> Table:
@@ -380,9 +398,7 @@ _SHOWN: dict[str, tuple[Callable[[], Table], str]] = {
     "MNIST 7×7": (lambda: _images("mnist"), "mnist/t10k-images-idx3-ubyte.gz"),
     "Fashion-MNIST 7×7": (lambda: _images("fashion-mnist"), "fashion-mnist/t10k-images-idx3-ubyte.gz"),
     "three to one": (
-        lambda: _classes(
-            9, n_samples=12_000, n_features=25, n_informative=9, weights=[0.75], random_state=20
-        ),
+        lambda: _classes(9, n_samples=9_000, n_features=25, n_informative=9, weights=[0.75], random_state=20),
         "",
     ),
     "Gaussian quantiles": (_quantiles, ""),

@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sfumato import audit, learn, local, noise, privacy, viz
+    from sfumato import audit, learn, local, noise, online, privacy, viz
     from sfumato.curator.catalog.columns import between, one_of, text
     from sfumato.lab.backup import accept, restore
     from sfumato.lab.lab import Lab, create, open
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         correlation,
         count,
         covariance,
+        distinct,
         max,
         mean,
         median,
@@ -46,6 +47,7 @@ _HOMES = {
             "correlation",
             "count",
             "covariance",
+            "distinct",
             "max",
             "mean",
             "median",
@@ -75,7 +77,7 @@ _HOMES = {
     "restore": "sfumato.lab.backup",
     "text": "sfumato.curator.catalog.columns",
 }
-_ROOMS = ("audit", "errors", "learn", "local", "noise", "privacy", "viz")
+_ROOMS = ("audit", "errors", "learn", "local", "noise", "online", "privacy", "viz")
 
 __all__ = [
     "ADD_REMOVE",
@@ -96,6 +98,7 @@ __all__ = [
     "count",
     "covariance",
     "create",
+    "distinct",
     "learn",
     "local",
     "max",
@@ -104,6 +107,7 @@ __all__ = [
     "min",
     "noise",
     "one_of",
+    "online",
     "open",
     "privacy",
     "quantile",

@@ -254,6 +254,9 @@ class Reference:
         return made
 
     def _names(self, rows: Rows) -> Any:
+        if isinstance(rows, PerUnit):
+            keys = [(rows.at, f"k{i}") for i in range(len(rows.keys))]
+            return keys + [(rows.at, f"f{i}") for i in range(len(rows.figures))]
         raise AssertionError(f"no rows to learn the columns from: {rows}")
 
     def _per_unit(self, rows: PerUnit) -> list[Row]:
@@ -366,6 +369,8 @@ def figure(term: Any) -> Callable[[list[Row]], Any]:
     match term:
         case Present():
             return lambda rows: len(there(rows))
+        case asked.CountedValues():
+            return lambda rows: len(set(there(rows)))
         case Total():
             return lambda rows: sum(there(rows))
         case Smallest():

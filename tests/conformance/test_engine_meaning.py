@@ -32,6 +32,7 @@ from sfumato.engines.program import (
     CellSums,
     Counted,
     CountedUnits,
+    CountedValues,
     HistogramCounts,
     KeyedSums,
     Present,
@@ -288,6 +289,7 @@ def random_term(draw: random.Random) -> Any:
             Total(centred),
             Total(random_value(draw)),
             CountedUnits(),
+            CountedValues(draw.choice([part, NOTE])),
         ]
     )
 

@@ -1,10 +1,11 @@
 """Every Python snippet of the README and the docs runs as a reader would run it.
 
-The snippets of a page share one fresh interpreter in an empty folder. A fence that opens with `python no-run`
-is left out; so are other languages.
+The snippets of a page share one fresh interpreter in an empty folder, and commands in a fence that opens with
+`sh run` run there too. A fence that opens with `python no-run` is left out; so are other languages.
 """
 
 import re
+import shlex
 import subprocess
 import sys
 import textwrap
@@ -25,7 +26,21 @@ def script(page: str) -> str:
             first = page.count("\n", 0, fence.start("body"))
             snippet = textwrap.dedent(fence["body"]).splitlines()
             lines[first : first + len(snippet)] = snippet
+        elif fence["info"].split() == ["sh", "run"]:
+            first = page.count("\n", 0, fence.start("body"))
+            for number, command in enumerate(
+                textwrap.dedent(fence["body"]).replace("\\\n", "\\").splitlines()
+            ):
+                lines[first + number] = in_process(command.replace("\\", " "))
     return "\n".join(lines)
+
+
+def in_process(command: str) -> str:
+    """A command of the shell as a line of Python: starting an interpreter for each would take long."""
+    program, *arguments = shlex.split(command)
+    assert program == "sfumato", command
+    main = "__import__('sfumato.cli.main', fromlist=['main']).main"
+    return f"assert not {main}({arguments!r}, standalone_mode=False)"
 
 
 def run(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -33,7 +48,8 @@ def run(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
     file.write_text(code, encoding="utf-8")
     work = folder / "work"
     work.mkdir()
-    command = [sys.executable, "-W", "error", str(file)]
+    # Pages show the warning of a declaration that does not fit on purpose.
+    command = [sys.executable, "-W", "error", "-W", "default:The declaration of", str(file)]
     return subprocess.run(command, cwd=work, capture_output=True, text=True, check=False)
 
 
@@ -70,6 +86,13 @@ def test_only_python_fences_run_and_on_their_own_lines() -> None:
         (13, "if x:"),
         (14, "    x += 1"),
     ]
+
+
+def test_commands_run_where_they_stand() -> None:
+    lines = script(
+        "# Title\n```sh run\nsfumato explain \\\n    --epsilon 1\nsfumato --version\n```\n"
+    ).splitlines()
+    assert lines[2:5] == [in_process("sfumato explain --epsilon 1"), in_process("sfumato --version"), ""]
 
 
 def test_snippets_share_names_and_failures_are_seen(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,7 @@ from sfumato.noise import (
     QuantileMechanism,
     QuantilesMechanism,
     RangeSums,
+    RunningSums,
     SparseVector,
     ThresholdedNoise,
     TopK,
@@ -101,6 +102,16 @@ def entries_within(n: int) -> Any:
     mechanism = CorrelatedGaussian(((2, 0), (1, 3)), Fraction(20))
     drawn = np.array(one_by_one(mechanism, [0, 0], n), dtype=float)
     return np.abs(drawn[:, 1]) <= mechanism.half_width(1, 0.95)
+
+
+def streams_told(mechanism: RunningSums, table: list[int], n: int) -> Any:
+    """Cells have independent noise, so n of them are n streams."""
+    return replace(mechanism, cells=n).release(np.repeat(np.array(table)[:, None], n, axis=1)).T
+
+
+def streams_within(n: int) -> Any:
+    mechanism = RunningSums(Fraction(1), 9, contribution=40)
+    return np.abs(streams_told(mechanism, [0] * 9, n)[:, 6]) <= mechanism.half_width(7, 0.95)
 
 
 def ranges_within(n: int) -> Any:
@@ -284,6 +295,13 @@ TABLE = {
         draws=lambda mechanism, table, n: np.array(one_by_one(mechanism, table, n), dtype=float),
         covers=entries_within,
         event=lambda mechanism: mechanism.event([(2, 1)]),
+    ),
+    "RunningSums": Row(
+        made=lambda strength: RunningSums(Fraction(2, strength), 3, contribution=40),
+        tables=lambda mechanism: ([0, 0, 0], [40, 0, 0]),
+        draws=streams_told,
+        covers=streams_within,
+        samples=20_000,
     ),
     "Exponential": choice(ExponentialMechanism),
     "PermuteAndFlip": choice(PermuteAndFlip),

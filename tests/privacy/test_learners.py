@@ -12,6 +12,7 @@ import pytest
 from sfumato import audit
 from sfumato.learn import (
     PCA,
+    AutoClassifier,
     Bins,
     CategoricalNB,
     DecisionTree,
@@ -20,7 +21,10 @@ from sfumato.learn import (
     GradientBoostingRegressor,
     KMeans,
     LinearRegression,
+    NearestNeighbors,
+    Perceptron,
     RobustScaler,
+    Scaler,
     StandardScaler,
 )
 from sfumato.oracle import moments as moments_room
@@ -78,6 +82,9 @@ def _numbers(**given: Any) -> GradientBoostingRegressor:
 
 
 CASES: list[tuple[Any, list[float]]] = [
+    (lambda **spend: Scaler(bounds=BOUNDS, **spend), [0.0]),
+    (lambda **spend: NearestNeighbors(bounds=BOUNDS, classes=[0, 1], waves=4, **spend), [0.0, 1.0]),
+    (lambda **spend: Perceptron(bounds=BOUNDS, classes=[0, 1, 2], rounds=2, **spend), [0.0, 1.0, 2.0]),
     (lambda **spend: GaussianNB(bounds=BOUNDS, classes=[0, 1], **spend), [0.0, 1.0]),
     (lambda **spend: GaussianNB(row_norm=1.0, classes=[0, 1], **spend), [0.0, 1.0]),
     (lambda **spend: PCA(2, bounds=BOUNDS, **spend), [0.0]),
@@ -108,8 +115,26 @@ def audited(make: Any, spend: dict[str, float], events: Any, targets: list[float
 
 @pytest.mark.parametrize("spend", SPENDS, ids=["pure", "gaussian", "rho"])
 @pytest.mark.parametrize(("make", "targets"), CASES)
-def test_a_learner_keeps_its_price(make: Any, targets: list[float], spend: dict[str, float]) -> None:
+def test_a_learner_keeps_its_price(
+    make: Any, targets: list[float], spend: dict[str, float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # So that few rows are asked where they lie, too.
+    monkeypatch.setattr("sfumato.learn.target_range._CLEAR_ROWS", -1e9)
     found = audited(make, spend, make(**spend).fit_budget().events, targets)
+    assert found.finding is None
+    assert found.reached > 0.5
+
+
+@pytest.mark.parametrize("spend", SPENDS[1:], ids=["gaussian", "rho"])
+@pytest.mark.parametrize("rows", [60, 10**9], ids=["line", "trees"])
+def test_an_automatic_choice_keeps_its_price(
+    spend: dict[str, float], rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With pure ε it perturbs an objective, which `test_convex.py` audits by its law."""
+    monkeypatch.setattr("sfumato.learn.target_range._CLEAR_ROWS", -1e9)
+    given: dict[str, Any] = {"bounds": BOUNDS, "classes": [0, 1], "rows": rows}
+    budget = AutoClassifier(**given, **spend).fit_budget()
+    found = audited(lambda **more: AutoClassifier(**given, **more), spend, budget.events, [0.0, 1.0])
     assert found.finding is None
     assert found.reached > 0.5
 
@@ -129,19 +154,24 @@ def test_quantiles_keep_their_price() -> None:
 def test_a_regression_keeps_its_price(
     make: Any, spend: dict[str, float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After a first look few rows are asked for their mean again, by pure ε; many for their products; very
-    many for nothing more."""
+    """After a first look few rows are asked for their mean again, by pure ε; more for where they lie and then
+    along one direction; many for their products; very many for nothing more."""
     budget = make(**spend).fit_budget()
     first = [Pure(budget.aside.epsilon), to_event(share_of(budget.main, budget.first))]
-    monkeypatch.setattr("sfumato.learn.linear.regression._MIN_SIGNAL", 1e9)
+    monkeypatch.setattr("sfumato.learn.linear.regression._FEW_ROWS", 1e9)
     few = audited(make, spend, [*first, Pure(budget.alone.epsilon)], [-HUGE, 0.3, HUGE])
-    monkeypatch.setattr("sfumato.learn.linear.regression._MIN_SIGNAL", -1e9)
+    monkeypatch.setattr("sfumato.learn.linear.regression._FEW_ROWS", -1e9)
+    monkeypatch.setattr("sfumato.learn.target_range._CLEAR_ROWS", -1e9)
+    monkeypatch.setattr("sfumato.learn.linear.regression._MANY_ROWS", 1e9)
+    along = audited(make, spend, budget.events, [-HUGE, HUGE])
+    monkeypatch.setattr("sfumato.learn.linear.regression._MANY_ROWS", -1e9)
     many = audited(make, spend, budget.events, [-HUGE, HUGE])
     monkeypatch.setattr("sfumato.learn.linear.regression._CLOSE", 1e300)
     once = audited(make, spend, first, [-HUGE, HUGE])
-    assert (few.finding, many.finding, once.finding) == (None, None, None)
+    assert (few.finding, along.finding, many.finding, once.finding) == (None, None, None, None)
     assert few.reached > 0.9
     assert min(many.reached, once.reached) > 0.5
+    assert along.reached > 0.3
 
 
 @pytest.mark.parametrize("spend", SPENDS, ids=["pure", "gaussian", "rho"])
@@ -149,6 +179,7 @@ def test_boosted_numbers_keep_their_price(spend: dict[str, float], monkeypatch: 
     """Few rows are asked for their mean alone, by pure ε; others for where targets lie, then for leaves."""
     budget = _numbers(**spend).fit_budget()
     first = to_event(share_of(budget.main, budget.first))
+    monkeypatch.setattr("sfumato.learn.target_range._MEAN_ERROR", 1e-9)
     few = audited(_numbers, spend, [first, Pure(budget.alone.epsilon)], [-HUGE, 0.3, HUGE])
     monkeypatch.setattr("sfumato.learn.target_range._MEAN_ERROR", 1e9)
     monkeypatch.setattr("sfumato.learn.target_range._CLEAR_ROWS", -1e9)

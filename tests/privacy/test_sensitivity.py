@@ -21,6 +21,7 @@ from conformance.worlds import REMOVALS, World, make
 from sfumato.curator.plan.steps import Choices, DiscoveredKeys, Sums
 from sfumato.engines.rows import UnitSizes
 from sfumato.errors import PolicyError
+from sfumato.queries.sql import choose_question
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from sfumato.curator.plan.plan import QuestionPlan
     from sfumato.curator.plan.steps import QuestionStep
     from sfumato.curator.plan.summands import Summand
+    from sfumato.curator.question.measurement import Question
     from sfumato.engines.duckdb import DuckDBEngine
 
 OF_PEOPLE = {"people": ("visits", "stays"), "survey": ("survey",), "census": ("census",)}
@@ -202,6 +204,51 @@ def test_no_unit_moves_more_than_its_price(worlds: Beside) -> None:
     print(tried)
     assert tried.asked["questions"] >= 0.9 * QUESTIONS
     assert min(tried.nearest[kind] for kind in KINDS) >= Fraction(1, 2)
+
+
+LATER = {
+    "null groups": """SELECT ward, ok, COUNT(*) AS n, COUNT(DISTINCT who) AS p FROM visits
+        GROUP BY ward, ok""",
+    "null of a case": "SELECT CASE WHEN stay > 9 THEN 1 END AS k, SUM(tip) AS s FROM visits GROUP BY k",
+    "null of a left join": """SELECT stays.ward, COUNT(*) AS n FROM visits LEFT JOIN stays USING (who)
+        GROUP BY stays.ward""",
+    "discovered nulls": "SELECT note, ward, COUNT(*) AS n FROM visits GROUP BY note, ward",
+    "constant nulls": "SELECT sex, COUNT(DISTINCT who) AS n, AVG(cost) AS c FROM visits GROUP BY sex",
+    "quantiles of nulls": "SELECT ward, MEDIAN(stay) AS m FROM visits GROUP BY ward",
+    "windows": """SELECT ward, ROUND(AVG(cost)) AS c, RANK() OVER (ORDER BY COUNT(*)) AS r,
+        SUM(COUNT(*)) OVER () AS n FROM visits GROUP BY ward""",
+    "answers of answers": """SELECT AVG(n) AS n FROM (SELECT ward, score, COUNT(*) AS n FROM visits
+        GROUP BY ward, score)""",
+    "rollup": "SELECT ward, flag, COUNT(*) AS n, SUM(gain) AS g FROM visits GROUP BY ROLLUP (ward, flag)",
+    "cube": "SELECT ward, ok, sex, AVG(tip) AS t FROM visits GROUP BY CUBE (ward, ok, sex)",
+    "sets": """SELECT ward, score, COUNT(DISTINCT who) AS n FROM visits
+        GROUP BY GROUPING SETS ((ward), (score), ())""",
+    "values": """SELECT COUNT(DISTINCT ward) AS w, COUNT(DISTINCT note) AS n, COUNT(DISTINCT stay) AS s
+        FROM visits""",
+    "values by group": """SELECT ward, COUNT(DISTINCT score) AS s, COUNT(DISTINCT day) AS d FROM visits
+        GROUP BY ward""",
+    "values replaced": """SELECT flag, COUNT(DISTINCT ward) AS w, COUNT(DISTINCT stay) AS s FROM census
+        GROUP BY flag""",
+    "rollup replaced": """SELECT ward, flag, COUNT(*) AS n, SUM(cost) AS c FROM census
+        GROUP BY ROLLUP (ward, flag)""",
+}
+
+
+@pytest.mark.parametrize("name", LATER)
+def test_groups_levels_and_windows_move_no_more_than_their_price(worlds: Beside, name: str) -> None:
+    """Every number that is read for them; what is computed afterwards reads no row."""
+    tried, sql = Tried(), " ".join(LATER[name].split())
+    population = "census" if "census" in sql else "people"
+
+    def ask_it(question: Question) -> None:
+        _try(tried, worlds, Asked(sql, question, population, (name,), direct=True, keys=0))
+        if not tried.asked["questions"]:
+            raise PolicyError("SF-Q151", "not as rows")
+
+    choose_question(sql, ask_it)
+    assert tried.asked["questions"] == 1
+    # A value that many have is not lost with one of them.
+    assert tried.nearest[name] > 0 or "DISTINCT" in sql
 
 
 def test_neighbours_asked_together_answer_as_each_alone(worlds: Beside) -> None:

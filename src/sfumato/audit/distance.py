@@ -10,6 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from sfumato.local.response import RandomizedResponse
+from sfumato.noise.continual.running_sums import RunningSums
 from sfumato.noise.correlated import CorrelatedGaussian
 from sfumato.noise.gaussian import GaussianNoise
 from sfumato.noise.keys import KeyDiscovery
@@ -52,6 +53,12 @@ def _(mechanism: CorrelatedGaussian, first: Any, second: Any) -> Fraction | int:
     # The length of the difference in the norm of the inverse covariance.
     steps = _steps(first, second)
     return 1 / mechanism.event([steps]).sigma if any(steps) else 0
+
+
+@input_distance.register
+def _(mechanism: RunningSums, first: Any, second: Any) -> Fraction | int:
+    # All ticks of a stream are one use. 1 is what is priced.
+    return mechanism.distance(np.concatenate(first) - np.concatenate(second))
 
 
 @input_distance.register(RandomizedResponse)
@@ -106,6 +113,11 @@ def price_move(mechanism: Any, moved: Fraction | int) -> Event:
 @price_move.register
 def _(mechanism: CorrelatedGaussian, moved: Fraction | int) -> Event:
     return events.Gaussian(1 / Fraction(moved))
+
+
+@price_move.register
+def _(mechanism: RunningSums, moved: Fraction | int) -> Event:
+    return events.Gaussian(mechanism.multiplier / Fraction(moved))
 
 
 @price_move.register(SelectionMechanism)

@@ -14,6 +14,7 @@ from sfumato.engines.program import (
     CellHistograms,
     CellSums,
     CountedUnits,
+    CountedValues,
     KeyedSums,
     UnitFigures,
 )
@@ -194,6 +195,8 @@ class _ProgramWriter:
     def _write_term(self, term: Term) -> str:
         if isinstance(term, CountedUnits):
             return "count(DISTINCT unit)"
+        if isinstance(term, CountedValues):
+            return f"count(DISTINCT {self._value(term.value)})"
         return self.relations.write_aggregate(term)
 
     # ---- cells ----

@@ -27,6 +27,7 @@ __all__ = [
     "CellSums",
     "Counted",
     "CountedUnits",
+    "CountedValues",
     "Engine",
     "EngineProgram",
     "HistogramCounts",
@@ -50,7 +51,16 @@ class CountedUnits:
     """How many different units the rows are of. Without a unit column every row is one."""
 
 
-Term = Counted | Present | Total | CountedUnits
+@tagged("Distinct", "value", "size")
+@dataclass(frozen=True, slots=True)
+class CountedValues:
+    """How many different values there are, missing ones left out; at most `size`, if that is known."""
+
+    value: Value
+    size: int | None = None
+
+
+Term = Counted | Present | Total | CountedUnits | CountedValues
 
 
 # A key without a place for missing values is written as it was before there was such a place.

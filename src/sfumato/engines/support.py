@@ -33,6 +33,7 @@ def _lacking(kind: str) -> dict[str, str]:
 
 
 _PER_UNIT = "SELECT who, SUM(cost) AS c FROM visits GROUP BY who"
+_IN_ORDER = "PARTITION BY who ORDER BY day"
 
 SUPPORT = (
     SupportedQuestion(
@@ -61,6 +62,25 @@ SUPPORT = (
     ),
     SupportedQuestion("quantiles by group", _sql("SELECT ward, MEDIAN(cost) AS m FROM visits GROUP BY ward")),
     SupportedQuestion("one value per unit", _sql(f"SELECT AVG(c) AS a FROM ({_PER_UNIT}) AS q")),  # noqa: S608
+    SupportedQuestion(
+        "rows of a unit in their order",
+        _sql(f"SELECT AVG(x) AS a FROM (SELECT LAG(cost) OVER ({_IN_ORDER}) AS x FROM visits) AS q"),  # noqa: S608
+    ),
+    SupportedQuestion(
+        "rows of a unit that exist",
+        _sql("SELECT COUNT(*) AS n FROM visits WHERE who IN (SELECT who FROM stays WHERE age > 30)"),
+    ),
+    SupportedQuestion(
+        "values of a public table",
+        _sql("SELECT COUNT(*) AS n FROM visits WHERE ward IN (SELECT ward FROM wards WHERE beds > 3)"),
+    ),
+    SupportedQuestion(
+        "roots, logarithms and powers",
+        _sql("SELECT SUM(SQRT(cost) + LN(cost + 1) + EXP(cost) + POWER(cost, 1.5)) AS s FROM visits"),
+    ),
+    SupportedQuestion(
+        "regular expressions", _sql("SELECT COUNT(*) AS n FROM visits WHERE REGEXP_MATCHES(note, '^p|ch.')")
+    ),
     SupportedQuestion(
         "a join with a public table", _sql("SELECT SUM(beds) AS n FROM visits JOIN wards USING (ward)")
     ),

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 class Query(Measure[Release]):
     """One question. `quote` says what it would cost, `release` pays and answers."""
 
-    def __init__(self, payer: Payer, question: Question, text: str) -> None:
+    def __init__(self, payer: Payer, question: Question, text: str, notes: tuple[str, ...] = ()) -> None:
+        self._notes = notes
         super().__init__(payer, text, self.plan, self._answer, _expected_error)
         self.question = question
         self._known: tuple[CatalogContents, ResolvedQuestion] | None = None
@@ -44,12 +45,27 @@ class Query(Measure[Release]):
         """Return the same question, of which one unit counts in so many groups with so many rows in each."""
         bounds = ContributionLimits(parse_whole(groups, "groups"), parse_whole(rows, "rows"))
         text = f"{self._text} bounded(groups={groups}, rows={rows})"
-        return Query(self._payer, replace(self.question, bounds=bounds), text)
+        return Query(self._payer, replace(self.question, bounds=bounds), text, self._notes)
+
+    def with_note(self, note: str) -> Query:
+        """Return the same question, whose answer names something more that its interval does not cover."""
+        return Query(self._payer, self.question, self._text, (*self._notes, note))
+
+    @property
+    def payer(self) -> Payer:
+        """Who pays for the question."""
+        return self._payer
+
+    @property
+    def resolved(self) -> ResolvedQuestion:
+        """The question with its names looked up."""
+        return self._resolve()
 
     def plan(self, spending: Spending) -> QuestionPlan:
         """Return the priced question, from public facts only."""
         resolved = self._resolve()
-        return price_question(resolved, choose_spend(self._payer, resolved, spending))
+        plan = price_question(resolved, choose_spend(self._payer, resolved, spending))
+        return replace(plan, bias=(*plan.bias, *self._notes)) if self._notes else plan
 
     def __repr__(self) -> str:
         return f"Query({self._text!r}); .quote(epsilon=…) prices it, .release(epsilon=…) pays and answers"

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from sfumato.curator.catalog.description import TableListing, describe_table
 from sfumato.curator.payer import Payer
 from sfumato.lab.budget_view import BudgetView, view_budget
+from sfumato.lab.combined import UnionQuery, find_declared_values, pivot_query
+from sfumato.lab.nested import NestedQuery
 from sfumato.lab.published import Published
 from sfumato.lab.query import Query
 
@@ -50,9 +52,24 @@ class Session:
 
     def question(self, text: str) -> Query:
         """Return a question in SQL; what only asks for public facts is refused."""
+        from sfumato.queries.combined import find_pivot, find_union
+        from sfumato.queries.nested import find_nested
         from sfumato.queries.sql import choose_question
 
-        return choose_question(text, lambda question: Query(self._payer, question, text))
+        union, pivot = find_union(text), find_pivot(text)
+        if union is not None:
+            parts = [self.question(each) for each in union.texts]
+            return cast("Query", UnionQuery(parts, union, text))
+        if pivot is not None:
+            return pivot_query(self.question(pivot.text), pivot, text)
+        nested = find_nested(text)
+        if nested is not None:
+            numbers = [self.question(each) for each in nested.numbers]
+            asked = NestedQuery(numbers, lambda found: self.question(nested.fill(found)), text)
+            # It is quoted and released like one question.
+            return cast("Query", asked)
+        query = choose_question(text, lambda question: Query(self._payer, question, text))
+        return cast("Query", find_declared_values(query) or query)
 
     def _find_facts(self, text: str) -> PublicFacts | None:
         """Return the public facts that a text asks for, or None if it asks something else."""

@@ -15,6 +15,7 @@ from sfumato.errors import missing_extra
 if find_spec("sklearn") is None:
     raise missing_extra("learn", "SF-E100", "Learning needs scikit-learn, which is not installed.")
 
+from sfumato.learn.auto import AutoClassifier
 from sfumato.learn.base.accounts import Account
 from sfumato.learn.base.saving import load
 from sfumato.learn.cluster import KMeans
@@ -36,6 +37,7 @@ from sfumato.learn.naive_bayes import CategoricalNB, GaussianNB
 from sfumato.learn.neighbors import NearestNeighbors
 from sfumato.learn.perceptron import Perceptron
 from sfumato.learn.preprocessing import Bins, RobustScaler, StandardScaler
+from sfumato.learn.scaler import Scaler
 from sfumato.learn.search import Search
 from sfumato.learn.trees.boosting import GradientBoosting, GradientBoostingRegressor
 from sfumato.learn.trees.decision_tree import DecisionTree
@@ -43,6 +45,7 @@ from sfumato.oracle.guarantee import Guarantee
 
 ESTIMATORS = (
     "AssociationRules",
+    "AutoClassifier",
     "Bins",
     "CategoricalNB",
     "ConvexERM",
@@ -60,6 +63,7 @@ ESTIMATORS = (
     "NearestNeighbors",
     "Perceptron",
     "RobustScaler",
+    "Scaler",
     "StandardScaler",
 )
 """What a file may name; nothing else is ever loaded."""
@@ -69,6 +73,7 @@ __all__ = [
     "PCA",
     "Account",
     "AssociationRules",
+    "AutoClassifier",
     "Bins",
     "CategoricalNB",
     "ConvexERM",
@@ -89,6 +94,7 @@ __all__ = [
     "NearestNeighbors",
     "Perceptron",
     "RobustScaler",
+    "Scaler",
     "Search",
     "StandardScaler",
     "choose_output_regularization",

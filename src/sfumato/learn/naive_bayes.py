@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from sfumato.curator.lower.computed import sum_values
 from sfumato.learn.base.estimator import check_classes
 from sfumato.learn.base.supervised import PrivateClassifier, check_target
+from sfumato.learn.first_look import CHECK_SHARE, look_first, scores_beat_commonest, wants_look
 from sfumato.oracle.arrays.coded_rows import EncodedRows
 from sfumato.oracle.arrays.features import check_categories, encode_labels, read_listed_arrays
-from sfumato.oracle.blocks import COUNT, Add, CellKey, Constant, Multiply, SumBlock
+from sfumato.oracle.blocks import COUNT, Add, CellKey, Constant, Divide, Multiply, SumBlock
 from sfumato.oracle.declared import require_labels
 from sfumato.oracle.moments import build_sum_block
 
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.oracle.arrays.features import ArrayInput
+    from sfumato.oracle.blocks import Value
     from sfumato.oracle.declared import Declared
     from sfumato.oracle.protocol import Oracle
 
@@ -33,6 +36,11 @@ if TYPE_CHECKING:
 
 _COUNTS, _SUMS, _SQUARES = Fraction(1, 10), Fraction(6, 10), Fraction(3, 10)
 """Shares of the spend. Chosen with benchmarks/learners.py; privacy needs them to add up to at most 1."""
+_LEAST_SPREAD = 0.1
+"""A class spreads at least this much of what all classes do together, in variances: one that never has a
+value would otherwise be ruled out by a single row that has it."""
+_ONE_NAT, _FINE = 2**8, 2**20
+"""The whole numbers that stand for a nat, and for one of its parts."""
 
 
 class GaussianNB(PrivateClassifier):
@@ -55,6 +63,7 @@ class GaussianNB(PrivateClassifier):
         bounds: Any = None,
         row_norm: Any = None,
         classes: Any = None,
+        scaling: Any = "auto",
         missing: Any = None,
         verbose: Any = False,
         budget: Any = None,
@@ -65,27 +74,81 @@ class GaussianNB(PrivateClassifier):
         self.bounds = bounds
         self.row_norm = row_norm
         self.classes = classes
+        self.scaling = scaling
         self.missing = missing
         self.verbose = verbose
         self.budget = budget
 
     def _learn(self, oracle: Oracle) -> None:
+        look = look_first(oracle) if wants_look(oracle, self.scaling) else None
+        oracle = oracle if look is None else look.oracle
         declared = oracle.declared
-        counts, sums, squares = oracle.sums(_blocks(declared), [_by_class(declared)])
-        rows = np.maximum(counts.values[0], 1.0)
+        share = Fraction(1) if look is None else look.left - CHECK_SHARE
+        counts, sums, squares = oracle.sums(_blocks(declared), [_by_class(declared)], share=share)
+        # As many rows as noise may have made are added, so that no class is nearly empty by chance.
+        rows = np.maximum(counts.values[0], max(1.0, counts.deviation))
         unit = declared.bounds[:, None]
         means = np.clip(sums.values / unit / rows, -1.0, 1.0)
         # Half the largest square was taken off every row; in bounds that is 0.5.
         second = squares.values / unit**2 / rows + 0.5
         variances = _shrink_variances(second - means**2, rows, squares.deviation / unit[:, 0] ** 2)
+        means, unsure = _shrink_means(means, rows, sums.deviation / unit[:, 0])
         halves = declared.halves
         self.theta_ = means.T * halves + declared.middles
-        self.var_ = variances.T * halves**2
+        # That a mean is not known exactly widens what its class is thought to be.
+        self.var_ = (
+            np.maximum(
+                variances + unsure, _LEAST_SPREAD * (variances * rows).sum(axis=1, keepdims=True) / rows.sum()
+            ).T
+            * halves**2
+        )
         self.class_count_ = rows
         self.class_prior_ = rows / rows.sum()
+        self.low_, self.high_ = declared.middles - halves, declared.middles + halves
+        if look is not None and not scores_beat_commonest(
+            oracle, self._integer_scores(declared), look.counts
+        ):
+            # All classes get the same features, so that the prior decides.
+            self.theta_[:], self.var_[:] = self.class_prior_ @ self.theta_, self.class_prior_ @ self.var_
+            self.class_prior_ = look.counts / look.counts.sum()
+
+    def _integer_scores(self, declared: Declared) -> list[Value]:
+        """Return about the same scores in whole numbers, for rows of integers."""
+        steps, inverse = declared.halves / declared.bounds, 1 / self.var_
+        away = (declared.middles - self.theta_) * steps * inverse
+        second, first = -(steps**2) * inverse / 2, -away
+        origin = ((declared.middles - self.theta_) ** 2 * inverse).sum(axis=1) / 2
+        constant = np.log(self.class_prior_) - np.log(self.var_).sum(axis=1) / 2 - origin
+        # A step of a square is worth more than a step of a feature, so all are put on one scale.
+        return [
+            sum_values(
+                [
+                    Constant(round(start * _ONE_NAT)),
+                    *(
+                        Divide(
+                            Multiply(
+                                each.value,
+                                Add(Multiply(each.value, Constant(round(square))), Constant(round(line))),
+                            ),
+                            Constant(_FINE),
+                        )
+                        for each, square, line in zip(declared.features, squares, lines, strict=True)
+                    ),
+                ]
+            )
+            for start, squares, lines in zip(
+                constant.tolist(),
+                (second * _ONE_NAT * _FINE).tolist(),
+                (first * _ONE_NAT * _FINE).tolist(),
+                strict=True,
+            )
+        ]
 
     def _log_scores(self, rows: Floats) -> Floats:
         rows = np.where(np.isnan(rows), self.theta_.mean(axis=0), rows)
+        if hasattr(self, "low_"):
+            # What lies outside of the bounds that were learnt within was clipped there, too.
+            rows = np.clip(rows, self.low_, self.high_)
         prior = np.log(self.class_prior_) - np.log(2 * math.pi * self.var_).sum(axis=1) / 2
         inverse = 1 / self.var_
         squares = rows**2 @ inverse.T - 2 * rows @ (self.theta_ * inverse).T
@@ -109,6 +172,23 @@ def _blocks(declared: Declared) -> list[SumBlock]:
         build_sum_block(declared.features, declared.norm, _SUMS),
         SumBlock.within(centred, declared.ranges, _SQUARES),
     ]
+
+
+def _shrink_means(means: Floats, rows: Floats, noise: Floats) -> tuple[Floats, Floats]:
+    """Shrink each class's mean towards that of all classes, as far as noise reaches.
+
+    Also return how unsure the means still are, as a variance.
+    """
+    error = (noise[:, None] / rows) ** 2
+    pooled = (means * rows).sum(axis=1, keepdims=True) / rows.sum()
+    # Small classes have means of mostly noise, so classes count by how sure they are. Two classes alone
+    # hardly tell signal from noise, so a feature counts for at least what all features show together.
+    weights = 1 / (error + 1e-12)
+    excess = weights * ((means - pooled) ** 2 - error)
+    single = excess.sum(axis=1, keepdims=True) / weights.sum(axis=1, keepdims=True)
+    between = np.maximum(np.maximum(single, excess.sum() / weights.sum()), 0.0)
+    own = between / (between + error + 1e-12)
+    return own * means + (1 - own) * pooled, own * error
 
 
 def _shrink_variances(variances: Floats, rows: Floats, noise: Floats) -> Floats:

@@ -17,8 +17,16 @@ import numpy as np
 from sfumato.curator.plan.spend import PureSpend
 from sfumato.learn.base import progress
 from sfumato.learn.convex.descent import LearnedWeights
+from sfumato.learn.first_look import (
+    CHECK_SHARE,
+    find_winner,
+    linear_scores,
+    look_first,
+    scores_beat_commonest,
+    wants_look,
+)
 from sfumato.learn.linear.scores import LinearClassifier, choose_row_norm
-from sfumato.oracle.blocks import Among, AtMost, Choose, Constant, Every, Less, Multiply, Not
+from sfumato.oracle.blocks import Among, AtMost, Choose, Constant, Every, Multiply
 from sfumato.oracle.gradients import GradientQuestion
 from sfumato.privacy.exact import parse_whole
 
@@ -27,7 +35,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.oracle.blocks import Predicate, Value
+    from sfumato.oracle.blocks import Value
     from sfumato.oracle.gradients import AddColumns
     from sfumato.oracle.protocol import Oracle
 
@@ -84,7 +92,7 @@ class PerceptronGradient:
     def lower_gradients(self, scores: Sequence[Value], label: Value, add_columns: AddColumns) -> list[Value]:
         if self.outputs == 1:
             return [self._lower_two(scores[0], label)]
-        (won,) = add_columns([_winner(scores)])
+        (won,) = add_columns([find_winner(scores)])
         return [self._lower_many(won, label, place) for place in range(self.classes)]
 
     def _lower_two(self, score: Value, label: Value) -> Value:
@@ -99,19 +107,6 @@ class PerceptronGradient:
         wrongly = Every((Among(won, (place,)), Among(label, others)))
         lacking = Every((Among(label, (place,)), Among(won, others)))
         return Choose(wrongly, Constant(self.unit), Choose(lacking, Constant(-self.unit), Constant(0)))
-
-
-def _winner(scores: Sequence[Value]) -> Value:
-    """Return the place of the highest score; the first of equals."""
-    found: Value = Constant(len(scores) - 1)
-    for place in reversed(range(len(scores) - 1)):
-        found = Choose(_highest(scores, place), Constant(place), found)
-    return found
-
-
-def _highest(scores: Sequence[Value], place: int) -> Predicate:
-    """Say that no later score is higher; earlier ones were asked before."""
-    return Every(tuple(Not(Less(scores[place], other)) for other in scores[place + 1 :]))
 
 
 class Perceptron(LinearClassifier):
@@ -137,6 +132,7 @@ class Perceptron(LinearClassifier):
         row_norm: Any = None,
         classes: Any = None,
         rounds: Any = None,
+        scaling: Any = "auto",
         missing: Any = None,
         verbose: Any = False,
         budget: Any = None,
@@ -148,6 +144,7 @@ class Perceptron(LinearClassifier):
         self.row_norm = row_norm
         self.classes = classes
         self.rounds = rounds
+        self.scaling = scaling
         self.missing = missing
         self.verbose = verbose
         self.budget = budget
@@ -158,17 +155,29 @@ class Perceptron(LinearClassifier):
         raise AttributeError("a perceptron's scores are no probabilities: decision_function gives them")
 
     def _learn(self, oracle: Oracle) -> None:
+        look = look_first(oracle) if wants_look(oracle, self.scaling) else None
+        missing = oracle.declared.middles
+        oracle = oracle if look is None else look.oracle
         declared = oracle.declared
         clipped = oracle.clip_rows(choose_row_norm(declared))
         norm = clipped.declared.norm or 1
         usual = _ROUNDS_PURE if isinstance(oracle.budget.main, PureSpend) else _ROUNDS
         rounds = usual if self.rounds is None else parse_whole(self.rounds, "rounds")
         constant = max(1, round(_CONSTANT * norm))
-        weights = _run_rounds(clipped, PerceptronGradient(len(self.classes_)), constant, rounds)
-        self._keep(LearnedWeights(weights, constant / norm, norm, 0.0, rounds), declared, clipped.declared)
+        left = Fraction(1) if look is None else look.left - CHECK_SHARE
+        weights = _run_rounds(clipped, PerceptronGradient(len(self.classes_)), constant, rounds, left)
+        if look is not None and not scores_beat_commonest(
+            clipped, linear_scores(clipped, weights, constant), look.counts
+        ):
+            weights = np.zeros_like(weights)
+            weights[:, -1] = look.log_shares if len(weights) > 1 else look.log_shares[1]
+        learned = LearnedWeights(weights, constant / norm, norm, 0.0, rounds)
+        self._keep(learned, declared, clipped.declared, missing)
 
 
-def _run_rounds(oracle: Oracle, gradient: PerceptronGradient, constant: int, rounds: int) -> Floats:
+def _run_rounds(
+    oracle: Oracle, gradient: PerceptronGradient, constant: int, rounds: int, left: Fraction
+) -> Floats:
     """Return the average of the weights of all rounds, each scaled to norm 1.
 
     Steps grow shorter, so that the many rows that are wrong at first do not throw weights from side to side.
@@ -178,7 +187,7 @@ def _run_rounds(oracle: Oracle, gradient: PerceptronGradient, constant: int, rou
     for done in progress.show_rounds(rounds, "perceptron"):
         # Only the direction decides which rows are wrong, so weights are scaled to norm 1 before rounding.
         integers = np.rint(_direction(weights) * _WEIGHT_STEPS).astype(np.int64)
-        answer = oracle.gradients(GradientQuestion(integers, gradient, constant), Fraction(1, rounds))
+        answer = oracle.gradients(GradientQuestion(integers, gradient, constant), left / rounds)
         weights = weights - answer.values / (done + 1)
         average += _direction(weights)
     return _direction(average)

@@ -49,6 +49,8 @@ if TYPE_CHECKING:
 
 _DECLARED = ("bounds", "row_norm", "classes", "target_bounds", "categories", "missing", "verbose")
 """Parameters that say what rows can be; behind the curator the catalog says it."""
+_SCALING = ("scaling", "auto")
+"""A parameter that was added later counts only where it is used: a search that was made before is found."""
 _PRICES = ("epsilon", "delta", "rho", "budget")
 _ALWAYS = 5
 """Runs that are always made, for each run that was asked for on average. The drawn number is secret, so the
@@ -152,6 +154,11 @@ def _write_parameters(parameters: dict[str, Any]) -> str:
 # ---- what is charged ---------------------------------------------------------------------------------------
 
 
+def _is_asked(name: str, value: Any) -> bool:
+    """Say whether a parameter is a part of what is asked."""
+    return name not in _DECLARED + _PRICES and (name, value) != _SCALING
+
+
 @tagged("Best", "kind", "given", "settings", "layout", "amounts", "score", "whole", "always")
 @dataclass(frozen=True, slots=True)
 class BestRunKernel:
@@ -188,7 +195,7 @@ class BestRunKernel:
         """Return the kernel of a search, with all parameters written down."""
         params = estimator.get_params(deep=False)
         given = _write_parameters(
-            {name: params[name] for name in sorted(params) if name not in _DECLARED + _PRICES}
+            {name: params[name] for name in sorted(params) if _is_asked(name, params[name])}
         )
         texts = tuple(map(_write_parameters, settings))
         amounts = tuple(plan.amounts.items())

@@ -9,7 +9,7 @@ Because : docs/proofs/learners.md#targets
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,8 @@ from sfumato.learn.cells import clip_value
 from sfumato.oracle.blocks import COUNT, Add, CellKey, Constant, Divide, Multiply, SumBlock, share_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from sfumato.curator.plan.spend import Spend
@@ -34,7 +36,10 @@ _CELLS = 16
 _LOOKS, _NARROWER = 3, 1.5
 """Histograms at most, each of a range that is up to five times narrower; and by how much a range must have
 become narrower for another one."""
-_CLEAR_ROWS = 14.0
+_FEATURE_LOOKS = 2
+_WORTH_CLIPPING = 2
+"""A feature is clipped to its range only if that is so much narrower than its bounds."""
+_CLEAR_ROWS = 24.0
 """Rows, in deviations of a cell's noise, from which on a histogram decides anything."""
 _TAIL = 0.01
 """Share of the rows that may lie beyond either end of the range."""
@@ -115,33 +120,95 @@ def share_for_mean(oracle: Oracle, target: Feature, rows: float) -> Fraction:
 def locate_target(
     oracle: Oracle, target: Feature, rows: float, share: Fraction
 ) -> tuple[TargetRange, Fraction]:
-    """Return where nearly all targets lie, and the share that was spent: `share` for each histogram.
+    """Return where nearly all targets lie, and the share that was spent."""
+    (found,), spent = locate_values(oracle, [target], rows, share, _LOOKS)
+    return found, spent
+
+
+def locate_values(
+    oracle: Oracle, features: Sequence[Feature], rows: float, share: Fraction, looks: int
+) -> tuple[list[TargetRange], Fraction]:
+    """Return where nearly all values of each feature lie, and what was spent: `share` for each look.
 
     Nothing is asked where so few rows, by a noisy number of them, could not be told from noise.
     """
-    found, spent = TargetRange(0, target.bound), Fraction(0)
-    (noise,) = oracle.noise([SumBlock((COUNT,), 1, 1)], share_of(oracle.budget.main, share))
-    while rows > _CLEAR_ROWS * noise.deviation and spent < _LOOKS * share:
-        narrower = _look_closer(oracle, target, found, share)
+    found, spent = [TargetRange(0, each.bound) for each in features], Fraction(0)
+    counted = SumBlock((COUNT,), len(features), len(features))
+    (noise,) = oracle.noise([counted], share_of(oracle.budget.main, share))
+    while rows > _CLEAR_ROWS * noise.deviation and spent < looks * share:
+        before, found = found, _look_closer(oracle, features, found, share)
         spent += share
-        done = (narrower.reach * _NARROWER > found.reach and spent > share) or narrower.reach < _CELLS
-        found = narrower
-        if done:
+        narrower = any(
+            now.reach * _NARROWER < was.reach and now.reach >= _CELLS
+            for now, was in zip(found, before, strict=True)
+        )
+        # Noise far out can hide once that values are narrow, and hardly twice.
+        if not narrower and (spent > share or all(each.reach < _CELLS for each in found)):
             break
     return found, spent
 
 
-def _look_closer(oracle: Oracle, target: Feature, found: TargetRange, share: Fraction) -> TargetRange:
-    """Count targets by cells of a range, and return the part that holds nearly all of them."""
-    width = 2 * found.reach // _CELLS + 1
-    place = Divide(Add(found.clip(target), Constant(found.reach)), Constant(width))
-    ((answer,),) = oracle.histograms([[CellKey(place, 2 * found.reach // width + 1)]], [COUNT], share=share)
+def _look_closer(
+    oracle: Oracle, features: Sequence[Feature], ranges: Sequence[TargetRange], share: Fraction
+) -> list[TargetRange]:
+    """Count values by cells of each range, and return the part that holds nearly all of them."""
+    widths = [2 * each.reach // _CELLS + 1 for each in ranges]
+    keys = [
+        [
+            CellKey(
+                Divide(Add(each.clip(of), Constant(each.reach)), Constant(width)), 2 * each.reach // width + 1
+            )
+        ]
+        for of, each, width in zip(features, ranges, widths, strict=True)
+    ]
+    found = oracle.histograms(keys, [COUNT], share=share)
+    return [
+        _narrow(each, answer, width) for each, (answer,), width in zip(ranges, found, widths, strict=True)
+    ]
+
+
+def _narrow(found: TargetRange, answer: SumAnswer, width: int) -> TargetRange:
+    """Return the part of a range that nearly all values were counted in."""
     first, last = _find_shortest(answer.values[:, 0], answer.deviation)
     # One cell more on either side, so that the tails are not cut off at their root.
     low = max(0, first - 1) * width - found.reach
     high = min(2 * found.reach, (last + 2) * width) - found.reach
     reach = max(1, (high - low) // 2)
     return TargetRange(found.centre + low + reach, reach)
+
+
+def tighten_bounds(oracle: Oracle, rows: float, share: Fraction) -> tuple[Oracle, Fraction]:
+    """Return the same rows with the bounds that nearly all values lie within, and the share that was spent.
+
+    A feature is clipped to them, which a row does by itself.
+    """
+    features = oracle.declared.features
+    if oracle.declared.norm is not None:
+        return oracle, Fraction(0)
+    found, spent = locate_values(oracle, features, rows, share, _FEATURE_LOOKS)
+    places = [at for at, each in enumerate(found) if _is_narrow(each, features[at])]
+    if not places:
+        return oracle, spent
+    oracle, values = oracle.with_columns([found[at].clip(features[at]) for at in places])
+    tight = list(features)
+    for at, value in zip(places, values, strict=True):
+        tight[at] = _narrow_feature(features[at], found[at], value)
+    return oracle.with_features(tight), spent
+
+
+def _is_narrow(found: TargetRange, feature: Feature) -> bool:
+    """Say whether a range is worth clipping to. An indicator of a listed value stays as it is."""
+    return not feature.group and found.reach * _WORTH_CLIPPING <= feature.bound
+
+
+def _narrow_feature(feature: Feature, found: TargetRange, value: Value) -> Feature:
+    return replace(
+        feature,
+        value=value,
+        bound=found.reach,
+        middle=feature.middle + feature.half * found.centre / feature.bound,
+        half=feature.half * found.reach / feature.bound,
+    )
 
 
 def _find_shortest(counts: Floats, noise: float) -> tuple[int, int]:

@@ -4,6 +4,7 @@ This is the only room that draws privacy randomness. A mechanism is a frozen val
 (`event`) and draws its answer (`release`); it knows no table and charges nothing. Each has a proof note.
 """
 
+from sfumato.noise.continual.running_sums import RunningSums
 from sfumato.noise.correlated import CorrelatedGaussian
 from sfumato.noise.exponential import ExponentialMechanism
 from sfumato.noise.functions import (
@@ -46,6 +47,7 @@ __all__ = [
     "QuantilesMechanism",
     "RangeSums",
     "Ranges",
+    "RunningSums",
     "SparseVector",
     "ThresholdedNoise",
     "TopK",

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from copy import copy
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from sfumato.curator.plan.noisy_sum import NoisySum
     from sfumato.curator.plan.spend import Spend
     from sfumato.oracle.blocks import Value
-    from sfumato.oracle.declared import Declared
+    from sfumato.oracle.declared import Declared, Feature
     from sfumato.oracle.fit_budget import FitBudget
     from sfumato.oracle.gradients import GradientQuestion
     from sfumato.oracle.row_kernels import RowKernel
@@ -127,6 +128,18 @@ class Oracle(ABC):
 
         Later questions refer to the columns, so that no value is computed twice in one of them.
         """
+
+    def with_features(self, features: Sequence[Feature]) -> Oracle:
+        """Return an oracle over the same rows with these features in the place of the declared ones."""
+        found = copy(self)
+        found.declared = replace(self.declared, features=tuple(features), norm=None)
+        return found
+
+    def with_budget(self, budget: FitBudget) -> Oracle:
+        """Return an oracle over the same rows that pays out of this budget: a part of what is left."""
+        found = copy(self)
+        found.budget = budget
+        return found
 
     def quantiles(
         self,

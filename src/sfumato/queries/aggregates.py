@@ -94,7 +94,7 @@ def _parse_argument(node: Any) -> Expression:
     if isinstance(node, exp.Distinct):
         raise PolicyError(
             "SF-Q149",
-            "DISTINCT is only supported in COUNT, to count units.",
+            "DISTINCT is only supported in COUNT.",
             try_="COUNT(DISTINCT patient_id), or a subquery grouped by the unit",
         )
     return parse_expression(node)
@@ -103,21 +103,17 @@ def _parse_argument(node: Any) -> Expression:
 def _parse_count(item: exp.Expression) -> CountOf | DistinctUnits:
     refuse_other_parts(item, "this", "big_int")
     if isinstance(item.this, exp.Distinct):
-        return DistinctUnits(_parse_unit(item.this))
+        return DistinctUnits(_parse_distinct(item.this))
     return CountOf() if counts_rows(item.this) else CountOf(parse_expression(item.this))
 
 
-def _parse_unit(distinct: exp.Distinct) -> Name:
-    """Return the one name after DISTINCT; whether it names the unit is checked when it is lowered."""
+def _parse_distinct(distinct: exp.Distinct) -> Expression:
+    """Return the one value after DISTINCT; whether it is the unit is seen when it is lowered."""
     refuse_other_parts(distinct, "expressions")
-    if len(distinct.expressions) == 1 and isinstance(distinct.expressions[0], exp.Column):
-        name = parse_expression(distinct.expressions[0])
-        if isinstance(name, Name):
-            return name
+    if len(distinct.expressions) == 1:
+        return parse_expression(distinct.expressions[0])
     raise PolicyError(
-        "SF-Q105",
-        "COUNT(DISTINCT …) counts units, so it takes the unit's column alone.",
-        try_="COUNT(DISTINCT patient_id)",
+        "SF-Q105", "COUNT(DISTINCT …) takes one column or expression.", try_="COUNT(DISTINCT patient_id)"
     )
 
 

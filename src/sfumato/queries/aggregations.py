@@ -41,6 +41,11 @@ def units(column: str) -> DistinctUnits:
     return DistinctUnits(Name(require_name(column)))
 
 
+def distinct(column: str) -> DistinctUnits:
+    """Count the different values of a column or an expression."""
+    return DistinctUnits(parse_column(column))
+
+
 def sum(column: str) -> SumOf:
     """Sum a declared column or an expression."""
     return SumOf(parse_column(column))

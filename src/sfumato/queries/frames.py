@@ -122,11 +122,19 @@ class Frame(Generic[AskedQuestion, Parts]):
         return self._then(f"select({shown})", relation=Projection(self.relation, chosen))
 
     def join(
-        self, table: str, *, using: str | Sequence[str], optional: bool = False
+        self,
+        table: str | Frame[AskedQuestion, Parts],
+        *,
+        using: str | Sequence[str],
+        optional: bool = False,
     ) -> Frame[AskedQuestion, Parts]:
-        """Join each row with the rows of another table that agree in these columns."""
+        """Join each row with the rows of another table, or of another frame, that agree in these columns."""
         names = (using,) if isinstance(using, str) else tuple(using)
-        other = Alias(BaseTable(require_name(table)), require_name(table))
+        if isinstance(table, Frame):
+            table._require_plain("join")
+            other = table.relation
+        else:
+            other = Alias(BaseTable(require_name(table)), require_name(table))
         joined = Join(self.relation, other, Conjunction(), tuple(map(require_name, names)), bool(optional))
         return self._then(f"join({table!r}, using={using!r})", relation=joined)
 

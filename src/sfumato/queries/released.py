@@ -115,6 +115,8 @@ class ReleasedReader:
     aggregates: dict[Aggregate, None] = field(default_factory=dict)
     totals: bool = False
     """Whether an aggregate function is a total over rows of the answer."""
+    levels: bool = False
+    """Whether groups are of several levels, and GROUPING says of which."""
 
     def read(self, node: Any) -> Derived:
         """Return a value, or raise a coded refusal."""
@@ -162,8 +164,21 @@ class ReleasedReader:
     def _aggregate(self, node: exp.Expression) -> Derived:
         found = parse_aggregate(node)
         self.aggregates.setdefault(found)
-        keys = 0 if self.keys is None else len(self.keys.expressions)
+        keys = 0 if self.keys is None else len(self.keys.expressions) * (2 if self.levels else 1)
         return AnswerColumn(keys + list(self.aggregates).index(found))
+
+    def read_grouping(self, node: exp.Expression) -> Derived:
+        """Return a number whose binary digits say which of the keys are not part of the row's level."""
+        places = [None if self.keys is None else self.keys.find_place(each) for each in node.expressions]
+        if not self.levels or self.keys is None or None in places:
+            raise PolicyError(
+                "SF-Q108", "GROUPING takes keys of ROLLUP, CUBE or GROUPING SETS.", try_="GROUPING(ward)"
+            )
+        found: Derived = AnswerConstant(Fraction(0))
+        for place in places:
+            mark = AnswerColumn(len(self.keys.expressions) + (place or 0))
+            found = AnswerCall("+", (AnswerCall("*", (found, AnswerConstant(Fraction(2)))), mark))
+        return found
 
     # ---- single functions ----
 
@@ -354,6 +369,7 @@ def _not_supported(node: Any) -> PolicyError:
 _Reader = ReleasedReader
 _OTHERS: dict[type[exp.Expression], Callable[[ReleasedReader, Any], Derived]] = {
     exp.Paren: _Reader.read_parenthesis,
+    exp.Grouping: _Reader.read_grouping,
     exp.Round: _Reader.read_round,
     exp.Pow: _Reader.read_power,
     exp.Log: _Reader.read_log,

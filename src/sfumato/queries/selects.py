@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,7 @@ from sfumato.curator.question.derived import (
     list_parts,
 )
 from sfumato.curator.question.description import describe_aggregate
-from sfumato.curator.question.measurement import GroupKey, Output, Question
+from sfumato.curator.question.measurement import CountOf, GroupKey, Output, Question
 from sfumato.curator.question.relation import Name
 from sfumato.errors import PolicyError
 from sfumato.queries.answer_clauses import (
@@ -28,6 +29,7 @@ from sfumato.queries.answer_clauses import (
     parse_limit,
     parse_order_by,
 )
+from sfumato.queries.expressions import parse_expression
 from sfumato.queries.figures import default_name, parse_figure
 from sfumato.queries.leaves import parse_column_name, parse_identifier, parse_position, refuse_other_parts
 from sfumato.queries.relations import optional_names, parse_group_key, parse_rows, parse_with
@@ -37,7 +39,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from sfumato.curator.question.derived import Derived
-    from sfumato.curator.question.measurement import Aggregate
     from sfumato.curator.question.relation import Expression, Relation
     from sfumato.queries.relations import Known
 
@@ -59,26 +60,96 @@ def parse_select(select: exp.Select, known: Known, depth: int = 0) -> Question:
         return _select_from_answer(select, parse_select(inner, known, depth - 1))
     refuse_other_parts(select, *_PARTS, *_AFTER)
     relation = parse_rows(select, parse_with(select, known))
-    keys = _parse_group_by(select)
+    if _lists_keys(select):
+        return _select_keys(select, relation)
+    keys, levels = _parse_group_by(select)
     try:
         refuse_other_parts(select, *_PARTS)
         outputs = tuple(_parse_output(item, keys) for item in select.expressions)
-        return Question(relation, keys.expressions, outputs, **_parse_clauses(select, keys, outputs))
+        clauses = _parse_clauses(select, keys, outputs)
+        return Question(relation, keys.expressions, outputs, levels=levels, **clauses)
     except PolicyError as plain:
-        return _select_free_work(select, relation, keys, plain)
+        return _select_free_work(select, relation, keys, levels, plain)
+
+
+def _lists_keys(select: exp.Select) -> bool:
+    """Return whether SELECT DISTINCT asks for values of rows and for no number."""
+    plain = not any(item.find(exp.AggFunc, exp.Window, exp.Star) for item in select.expressions)
+    return plain and select.args.get("distinct") is not None and select.args.get("group") is None
+
+
+def _select_keys(select: exp.Select, relation: Relation) -> Question:
+    """Return the question for the groups that there are, by the columns of the SELECT list."""
+    keys = GroupByKeys(
+        tuple(parse_expression(item.unalias()) for item in select.expressions), optional_names(select)
+    )
+    reader = ReleasedReader(keys)
+    outputs = _read_outputs(reader, select.expressions, keys)
+    stage = _read_stage(reader, select, outputs)
+    shown = [Output(f"key {place + 1}", GroupKey(place)) for place in range(len(outputs))]
+    return Question(relation, keys.expressions, (*shown, Output("count", CountOf())), then=(stage,))
 
 
 # ---- groups ------------------------------------------------------------------------------------------------
 
 
-def _parse_group_by(select: exp.Select) -> GroupByKeys:
+def _parse_group_by(select: exp.Select) -> tuple[GroupByKeys, tuple[tuple[int, ...], ...]]:
+    """Return the keys, and the places of those of each level where there are several levels."""
     group = select.args.get("group")
     if group is None:
-        return GroupByKeys((), frozenset())
+        return GroupByKeys((), frozenset()), ()
     refuse_other_parts(group, "expressions", "all")
     named = _list_ungrouped(select) if group.args.get("all") else group.expressions
-    keys = tuple(parse_group_key(item, select.expressions) for item in named)
-    return GroupByKeys(keys, optional_names(select))
+    if not any(isinstance(item, _LEVELS) for item in named):
+        keys = tuple(parse_group_key(item, select.expressions) for item in named)
+        return GroupByKeys(keys, optional_names(select)), ()
+    places: dict[Expression, int] = {}
+    levels: dict[tuple[int, ...], None] = {}
+    for level in _list_levels(named):
+        found = [parse_group_key(item, select.expressions) for item in level]
+        levels.setdefault(tuple(sorted({places.setdefault(key, len(places)) for key in found})))
+    return GroupByKeys(tuple(places), optional_names(select)), tuple(levels)
+
+
+_LEVELS = (exp.Rollup, exp.Cube, exp.GroupingSets)
+MOST_LEVELS = 64
+"""The most levels of one question: each has a part of the spend."""
+
+
+def _list_levels(items: Sequence[exp.Expression]) -> list[list[exp.Expression]]:
+    """Return the keys of each level: of ROLLUP its beginnings, of CUBE all subsets, the finest first."""
+    levels: list[list[exp.Expression]] = [[]]
+    for item in items:
+        own = _levels_of(item)
+        if len(levels) * len(own) > MOST_LEVELS:
+            raise PolicyError(
+                "SF-Q117", f"A question has at most {MOST_LEVELS} levels.", try_="ROLLUP (a, b)"
+            )
+        levels = [level + more for level in levels for more in own]
+    return levels
+
+
+def _levels_of(item: exp.Expression) -> list[list[exp.Expression]]:
+    parts = item.expressions if isinstance(item, exp.Tuple | exp.Rollup | exp.Cube | exp.GroupingSets) else []
+    match item:
+        case exp.Paren():
+            return _levels_of(item.this)
+        case exp.Tuple():
+            return [parts]
+        case exp.Rollup():
+            whole = [_levels_of(part)[0] for part in parts]
+            return [[key for part in whole[:size] for key in part] for size in range(len(whole), -1, -1)]
+        case exp.Cube() if len(parts) <= 6:
+            whole = [_levels_of(part)[0] for part in parts]
+            chosen = (
+                subset for size in range(len(whole), -1, -1) for subset in itertools.combinations(whole, size)
+            )
+            return [[key for part in subset for key in part] for subset in chosen]
+        case exp.Cube():
+            raise PolicyError("SF-Q117", "CUBE takes at most 6 keys.", try_="ROLLUP, or GROUPING SETS")
+        case exp.GroupingSets():
+            return [level for part in parts for level in _levels_of(part)]
+    return [[item]]
 
 
 def _list_ungrouped(select: exp.Select) -> list[exp.Expression]:
@@ -140,7 +211,11 @@ def _parse_limits(clauses: dict[str, Any]) -> dict[str, Any]:
 
 
 def _select_free_work(
-    select: exp.Select, relation: Relation, keys: GroupByKeys, plain: PolicyError
+    select: exp.Select,
+    relation: Relation,
+    keys: GroupByKeys,
+    levels: tuple[tuple[int, ...], ...],
+    plain: PolicyError,
 ) -> Question:
     """Return a question whose aggregates are released, and a stage that computes the answer from them.
 
@@ -148,13 +223,12 @@ def _select_free_work(
     """
     if plain.code in _WRONG:
         raise plain
-    reader = ReleasedReader(keys)
+    reader = ReleasedReader(keys, levels=bool(levels))
     try:
         outputs = _read_outputs(reader, select.expressions, keys)
         stage = _read_stage(reader, select, outputs)
-        return Question(
-            relation, keys.expressions, _name_columns(keys, tuple(reader.aggregates), outputs), then=(stage,)
-        )
+        columns = _name_columns(reader, keys, outputs)
+        return Question(relation, keys.expressions, columns, then=(stage,), levels=levels)
     except PolicyError:
         if select.find(exp.Window) or any(select.args.get(part) for part in _AFTER):
             raise
@@ -185,7 +259,8 @@ def _default_name(
     if keys is not None and isinstance(shown, AnswerColumn):
         if shown.place < len(keys.expressions):
             return _key_name(keys.expressions[shown.place])
-        return default_name(list(reader.aggregates)[shown.place - len(keys.expressions)])
+        marks = len(keys.expressions) * (2 if reader.levels else 1)
+        return default_name(list(reader.aggregates)[shown.place - marks])
     raise PolicyError("SF-Q118", "A computed number needs a name.", try_="ROUND(AVG(cost), 2) AS mean")
 
 
@@ -228,10 +303,11 @@ def _read_order(reader: ReleasedReader, select: exp.Select, outputs: list[Derive
 
 
 def _name_columns(
-    keys: GroupByKeys, aggregates: tuple[Aggregate, ...], outputs: tuple[tuple[str, Derived], ...]
+    reader: ReleasedReader, keys: GroupByKeys, outputs: tuple[tuple[str, Derived], ...]
 ) -> tuple[Output, ...]:
     """Return the columns that are released: keys, and aggregates under names that people know them by."""
-    shows = [*(GroupKey(place) for place in range(len(keys.expressions))), *aggregates]
+    marks = len(keys.expressions) * (2 if reader.levels else 1)
+    shows = [*map(GroupKey, range(marks)), *reader.aggregates]
     found: list[Output] = []
     for place, each in enumerate(shows):
         alone = (name for name, shown in outputs if list_columns(shown) == {place})

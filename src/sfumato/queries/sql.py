@@ -42,7 +42,7 @@ _OF_ANSWERS = ("SF-Q151", "SF-Q147", "SF-Q103")
 
 def parse_question(text: str) -> Question:
     """Return the question that a SELECT asks of rows, or raise a coded refusal."""
-    return parse_select(_parse_statement(text), {})
+    return parse_select(parse_statement(text), {})
 
 
 def choose_question(text: str, accept: Callable[[Question], Accepted]) -> Accepted:
@@ -52,7 +52,7 @@ def choose_question(text: str, accept: Callable[[Question], Accepted]) -> Accept
     an answer that is released first, of which the outer SELECT is computed for nothing. Which of the two it
     is, only the catalog knows.
     """
-    select = _parse_statement(text)
+    select = parse_statement(text)
     refusals: list[PolicyError] = []
     for depth in range(MOST_STAGES + 1):
         try:
@@ -91,13 +91,20 @@ def _parse_one(text: str, what: str, example: str) -> exp.Expression:
 # ---- the statement -----------------------------------------------------------------------------------------
 
 
-def _parse_statement(text: str) -> exp.Select:
-    statements = _parse_safely(text, lambda: DuckDB().parse(text))
-    if len(statements) != 1 or not isinstance(statements[0], exp.Select):
+def parse_statement(text: str) -> exp.Select:
+    """Return sqlglot's node of a SELECT, of which nothing but its size has been checked yet."""
+    statement = parse_any_statement(text)
+    if not isinstance(statement, exp.Select):
         raise PolicyError(
             "SF-Q102", "A question must be a single SELECT statement.", try_="SELECT COUNT(*) FROM …"
         )
-    return statements[0]
+    return statement
+
+
+def parse_any_statement(text: str) -> exp.Expression | None:
+    """Return sqlglot's node of one statement, of which only the size has been checked; else None."""
+    statements = _parse_safely(text, lambda: DuckDB().parse(text))
+    return statements[0] if len(statements) == 1 else None
 
 
 def _parse_safely(text: str, parse: Callable[[], Sequence[Any]]) -> Sequence[Any]:

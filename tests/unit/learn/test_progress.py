@@ -62,7 +62,7 @@ def test_rounds_are_printed_where_that_was_asked_for(capsys: pytest.CaptureFixtu
     given: dict[str, Any] = {"epsilon": 1, "bounds": (-1, 1), "classes": [0, 1]}
     rows = np.random.default_rng(0).uniform(-1, 1, (50, 2))
     target = (rows[:, 0] > 0).astype(int)
-    learn.Perceptron(rounds=2, verbose=True, **given).fit(rows, target)
+    learn.Perceptron(rounds=2, scaling=None, verbose=True, **given).fit(rows, target)
     said = capsys.readouterr().out.splitlines()
     assert said == [f"Perceptron: round {at} is charged" for at in (1, 2)]
     learn.Search(learn.Perceptron(verbose=True, **given), {"rounds": [1, 2]}, epsilon=1).fit(rows, target)

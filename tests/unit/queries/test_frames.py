@@ -56,6 +56,43 @@ LONGER: list[tuple[str, Callable[[Frame[Question, Any]], Question]]] = [
         ),
     ),
     (
+        """SELECT AVG(x) AS a FROM (SELECT patient_id, ARG_MAX(cost, age) AS x, LAST(ward ORDER BY age) AS w
+           FROM visits GROUP BY patient_id) WHERE w = 'A'""",
+        lambda t: (
+            t.per_unit("patient_id", x="ARG_MAX(cost, age)", w="LAST(ward ORDER BY age)")
+            .where("w = 'A'")
+            .agg(a=sf.mean("x"))
+        ),
+    ),
+    (
+        """SELECT AVG(n / m) AS a FROM (SELECT patient_id, COUNT(*) AS m FROM visits GROUP BY patient_id)
+           LEFT JOIN (SELECT patient_id, COUNT(*) AS n FROM visits WHERE age > 64 GROUP BY patient_id)
+           USING (patient_id)""",
+        lambda t: (
+            t.per_unit("patient_id", m=sf.count())
+            .join(t.where("age > 64").per_unit("patient_id", n=sf.count()), using="patient_id", optional=True)
+            .agg(a=sf.mean("n / m"))
+        ),
+    ),
+    (
+        """SELECT COUNT(*) AS count FROM (SELECT age - LAG(age) OVER (PARTITION BY patient_id ORDER BY age)
+           AS x FROM visits) WHERE x > 2""",
+        lambda t: (
+            t.select(x="age - LAG(age) OVER (PARTITION BY patient_id ORDER BY age)").where("x > 2").count()
+        ),
+    ),
+    (
+        """SELECT COUNT(*) AS count FROM visits WHERE EXISTS
+           (SELECT 1 FROM visits AS v WHERE v.patient_id = visits.patient_id AND v.age > 64)""",
+        lambda t: t.where(
+            "EXISTS (SELECT 1 FROM visits AS v WHERE v.patient_id = visits.patient_id AND v.age > 64)"
+        ).count(),
+    ),
+    (
+        "SELECT SUM(LN(LEAST(cost, 100))) AS x FROM visits WHERE REGEXP_MATCHES(ward, 'A|B')",
+        lambda t: t.where("REGEXP_MATCHES(ward, 'A|B')").agg(x=sf.sum("LN(LEAST(cost, 100))")),
+    ),
+    (
         "SELECT AVG(x) AS a FROM (SELECT cost / 2 AS x FROM visits WHERE ward = 'A')",
         lambda t: t.where("ward = 'A'").select(x="cost / 2").agg(a=sf.mean("x")),
     ),

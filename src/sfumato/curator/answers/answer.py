@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sfumato.curator.answers.levels import agree_levels, level_keys, level_laws
 from sfumato.curator.answers.noise_law import Floats, NoiseLaw
 from sfumato.curator.catalog.calendar import MONTHS, SECONDS
 from sfumato.curator.catalog.domains import Domain, FreeTexts, Listed, Numbers, Periods
@@ -90,6 +91,8 @@ def read_answer(plan: QuestionPlan, text: str) -> NoisyAnswer:
         else:
             sums = answer
     cells = plan.resolved.cells if keys is None else len(keys)
+    if plan.question.levels:
+        return NoisyAnswer(agree_levels(plan, decode_answer(text)), level_laws(plan), (), None, cells)
     return NoisyAnswer(_whole(sums, cells), noise_laws(plan), tuple(chosen), keys, cells)
 
 
@@ -195,9 +198,16 @@ def _placed(weights: Floats, has: NDArray[np.bool_]) -> Floats:
 def key_columns(plan: QuestionPlan, noisy: NoisyAnswer) -> list[list[Any]]:
     """Return what each key of the question is, in every cell."""
     keys = plan.resolved.keys
+    if plan.question.levels:
+        return level_keys(plan, [_listed_keys(level) for level in plan.levels])
     if noisy.keys is not None:
         return [[_show_key(part.domain, key[i]) for key in noisy.keys] for i, part in enumerate(keys)]
-    places = np.unravel_index(np.arange(noisy.cells), [key.size for key in keys]) if keys else ()
+    return _listed_keys(plan)
+
+
+def _listed_keys(plan: QuestionPlan) -> list[list[Any]]:
+    keys = plan.resolved.keys
+    places = np.unravel_index(np.arange(plan.resolved.cells), [key.size for key in keys]) if keys else ()
     shown = [key.show_values() for key in keys]
     return [[values[at] for at in column.tolist()] for values, column in zip(shown, places, strict=True)]
 

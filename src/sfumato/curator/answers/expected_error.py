@@ -17,12 +17,15 @@ from sfumato.curator.plan.plan import price_question
 from sfumato.curator.plan.spend import PureSpend
 from sfumato.curator.plan.steps import Choices, DiscoveredKeys
 from sfumato.curator.question.measurement import CovarianceOf, MeanOf, QuantileOf, VarianceOf
+from sfumato.curator.question.relation import Name
 from sfumato.errors import PolicyError, UsageError
 from sfumato.noise import ExtremeMechanism, QuantilesMechanism, TruncatedGeometric
 from sfumato.noise.additive import LARGEST
 from sfumato.privacy.exact import parse_positive, parse_whole
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from sfumato.curator.answers.noise_law import Floats
     from sfumato.curator.plan.plan import QuestionPlan
     from sfumato.curator.plan.resolved import ResolvedQuestion
@@ -68,10 +71,20 @@ class QuestionError:
     def lines(self) -> list[tuple[str, str]]:
         """Return the lines of a quote, as names and texts."""
         asked = self.plan.question.figures
+        if self.plan.question.levels:
+            return [line for level in self._levels() for line in level]
         return [
             *((f"± {name} (95 %)", self._error_text(figure)) for name, figure in asked.items()),
             *(("groups", text) for text in self._groups()),
         ]
+
+    def _levels(self) -> Iterator[list[tuple[str, str]]]:
+        """Yield the lines of each level: every one of them has a part of the spend of its own."""
+        names = [str(key) if isinstance(key, Name) else "a computed key" for key in self.plan.question.keys]
+        for places, plan in zip(self.plan.question.levels, self.plan.levels, strict=True):
+            by = "by " + ", ".join(names[at] for at in places) if places else "in all"
+            own = QuestionError(plan, self.given)
+            yield [(f"{line} {by}", text) for line, text in own.lines()]
 
     def shared_by(self) -> str:
         """Return what the spend is split over, in words; nothing where it has one use."""
@@ -79,6 +92,9 @@ class QuestionError:
             return ""
         sums = sum(1 for each in self.plan.measured if each.noise is not None)
         choices = sum(1 for step in self.plan.steps if isinstance(step, Choices))
+        levels = len(self.plan.question.levels)
+        if levels:
+            return f"{levels} levels of {_counted(sums, 'sum')}"
         named = [
             _counted(sums, "sum"),
             _counted(choices, "choice"),
@@ -107,6 +123,12 @@ class QuestionError:
 
     def half_width(self, figure: Figure, confidence: float) -> float | None:
         """Return half the width of a number's interval; of a quantile, in rows off its rank."""
+        if self.plan.question.levels:
+            halves = [
+                QuestionError(level, self.given).half_width(figure, confidence) for level in self.plan.levels
+            ]
+            known = [half for half in halves if half is not None]
+            return max(known) if len(known) == len(halves) else None
         if isinstance(figure, QuantileOf):
             return self._rank_error(figure, confidence)
         if is_linear(figure):

@@ -139,6 +139,8 @@ def column_type(resolved: ResolvedQuestion, shown: GroupKey | Figure) -> Any:
     """Return the type of a column of the answer, which follows from the question alone."""
     import pyarrow as pa
 
+    if isinstance(shown, GroupKey) and shown.place >= len(resolved.keys):
+        return pa.int64()
     if isinstance(shown, GroupKey):
         return arrow_type(resolved.keys[shown.place].domain)
     if isinstance(shown, QuantileOf):

@@ -120,7 +120,9 @@ class Release:
         frame = table.to_pandas()
         keys = self._plan.resolved.keys
         kinds = {"int64": pd.Int64Dtype(), "bool": pd.BooleanDtype()}
-        nullable = [name for name, place in self._plan.question.labels.items() if keys[place].nulls]
+        levels = bool(self._plan.question.levels)
+        labels = self._plan.question.labels.items()
+        nullable = [name for name, place in labels if levels or keys[place].nulls]
         # What is computed from an answer may be missing whatever it is.
         for name in nullable if self._staged is None else table.column_names:
             kind = kinds.get(str(table.schema.field(name).type))
@@ -192,7 +194,7 @@ class Release:
         keys = self._labels if self._staged else self._key_names
         columns = [self._columns[key] for key in keys] if self._staged else self._keys
         return viz.bars(
-            [" · ".join(_cell(key[at]) for key in columns) if keys else name for at in known],
+            [" · ".join(show_cell(key[at]) for key in columns) if keys else name for at in known],
             number[known].tolist(),
             None if bare else low[known].tolist(),
             None if bare else high[known].tolist(),
@@ -311,7 +313,7 @@ class Release:
     def _shown(self) -> tuple[list[str], list[list[str]]]:
         """Return the header and the printed rows, with an error or an interval beside each number."""
         table = self.to_arrow().slice(0, SHOWN_ROWS)
-        columns = {name: [_cell(value) for value in column] for name, column in table.to_pydict().items()}
+        columns = {name: [show_cell(value) for value in column] for name, column in table.to_pydict().items()}
         for name, (low, high) in self._intervals(0.95, SHOWN_ROWS).items():
             figure = None if self._staged else self._plan.question.figures[name]
             # One ± says it all where every group has the same error; else each group has an interval.
@@ -362,7 +364,8 @@ def _plain(table: pa.Table) -> dict[str, list[Any]]:
     }
 
 
-def _cell(value: Any) -> str:
+def show_cell(value: Any) -> str:
+    """Return a value of an answer as text."""
     if value is None:
         return "null"
     if isinstance(value, bool) or not isinstance(value, int | float):

@@ -63,7 +63,7 @@ def _kind(node: Derived, known: Sequence[str]) -> str:
         case AnswerCase(branches, otherwise):
             for when, _ in branches:
                 _require(_kind(when, known), {"truth", "null"}, "A condition of CASE", "WHEN n > 100")
-            return _common(
+            return unify_kinds(
                 [_kind(each, known) for each in (*(then for _, then in branches), otherwise)], "CASE"
             )
         case AnswerTotal(function, argument):
@@ -92,19 +92,19 @@ def _kind_of_constant(value: Any) -> str:
 
 def _kind_of_call(function: str, kinds: list[str]) -> str:
     if function in _COMPARISONS:
-        _common(kinds, "A comparison")
+        unify_kinds(kinds, "A comparison")
     elif function in _CONDITIONS:
         for kind in kinds:
             _require(kind, {"truth", "null"}, "A condition", "n > 100 AND share < 0.5")
     elif function in _ALIKE:
-        return _common(kinds, function.upper())
+        return unify_kinds(kinds, function.upper())
     elif function not in _OF_ANYTHING:
         for kind in kinds:
             _require(kind, _NUMBERS, f"An argument of {function.upper()}", "a number")
     given = FUNCTIONS[function][1]
     if given == "first":
         return kinds[0]
-    return _common(kinds, function) if given == "number" else given
+    return unify_kinds(kinds, function) if given == "number" else given
 
 
 def _kind_of_window(function: str, kinds: list[str]) -> str:
@@ -112,11 +112,11 @@ def _kind_of_window(function: str, kinds: list[str]) -> str:
     if function in ("sum", "avg", "ntile"):
         _require(kinds[0], _NUMBERS, f"The argument of {function.upper()}", "a number")
     if given == "first":
-        return _common([kinds[0], *kinds[2:]], function.upper())
+        return unify_kinds([kinds[0], *kinds[2:]], function.upper())
     return kinds[0] if given == "number" else given
 
 
-def _common(kinds: Sequence[str], what: str) -> str:
+def unify_kinds(kinds: Sequence[str], what: str) -> str:
     """Return the one kind that all have; whole numbers go with doubles, dates with timestamps."""
     found = dict.fromkeys(kind for kind in kinds if kind != "null")
     for pair, both in (({"whole", "double"}, "double"), ({"date", "moment"}, "moment")):

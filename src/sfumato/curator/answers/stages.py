@@ -289,7 +289,7 @@ class StagedAnswer:
         kinds = infer_kinds(self._stages, [kind_of_arrow(types[each.name]) for each in question.outputs])
         self.types = {name: arrow_kind(kind) for name, kind in zip(self._names, kinds, strict=True)}
         self.columns = {
-            name: [_as_kind(value, kind) for value in column]
+            name: [as_kind(value, kind) for value in column]
             for name, column, kind in zip(self._names, self._rows.columns, kinds, strict=True)
         }
 
@@ -323,7 +323,7 @@ def _is_noisy(node: Derived, noisy: Sequence[bool]) -> bool:
     return has_part(node, AnswerWindow, AnswerTotal) or any(noisy[place] for place in list_columns(node))
 
 
-def _as_kind(value: Any, kind: str) -> Any:
+def as_kind(value: Any, kind: str) -> Any:
     """Return a value in the type of its column."""
     if value is None:
         return None

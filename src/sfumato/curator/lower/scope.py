@@ -52,18 +52,6 @@ class Scope:
         first, second = self._field(one), self._field(other)
         return first is not None and second is not None and first.holds is second.holds
 
-    def require_unit(self, name: Name) -> None:
-        """Refuse a name that does not mean the unit."""
-        if self.is_unit(name):
-            return
-        units = [each.name for each in self.fields if each.holds is None]
-        raise PolicyError(
-            "SF-Q130",
-            f"COUNT(DISTINCT {str(name)[:80]}) is not supported.",
-            why="only units of protection can be counted with DISTINCT",
-            try_=f"COUNT(DISTINCT {units[0]})" if units else "COUNT(*)",
-        )
-
     def with_table_name(self, table: str) -> Scope:
         """Return the columns under an alias of their table."""
         return Scope(tuple(replace(each, tables=(table,)) for each in self.fields), f"'{table[:80]}'")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from sfumato.curator.catalog.columns import DateColumn, NumberColumn
 from sfumato.curator.plan.priced import describe_truncation
-from sfumato.curator.question.measurement import DistinctUnits
+from sfumato.engines.program import CountedUnits
 from sfumato.engines.rows import Scan, UnitSizes, list_scans
 from sfumato.engines.used_columns import find_used
 from sfumato.engines.values import Every
@@ -44,7 +44,7 @@ def list_caveats(resolved: ResolvedQuestion, steps: Iterable[QuestionStep]) -> I
 def _may_be_truncated(resolved: ResolvedQuestion) -> bool:
     """Return whether rows that were not kept could matter: the number of all units has them all."""
     whole = resolved.source.where == Every() and isinstance(resolved.source.rows, Scan)
-    units = all(isinstance(each, DistinctUnits) for each in resolved.question.aggregates)
+    units = all(each.term == CountedUnits() for each in resolved.summands) and not resolved.quantiles
     everyone = whole and units and not resolved.keys
     return not everyone and not isinstance(resolved.source.rows, UnitSizes)
 

@@ -21,6 +21,7 @@ from sfumato.noise import ExtremeMechanism, QuantilesMechanism, ThresholdedNoise
 from sfumato.privacy.events import Parallel, Repeated
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from fractions import Fraction
 
     from sfumato.curator.plan.resolved import Tables
@@ -50,7 +51,17 @@ class QuestionPlan(Plan[QuestionStep, ResolvedQuestion]):
     @cached_property
     def measured(self) -> tuple[NoisySum[Summand], ...]:
         """The noisy sums, in the order of the answer."""
-        return tuple(each for step in self.steps if not isinstance(step, Choices) for each in step.measured)
+        # Levels measure the same sums, each with noise of its own.
+        steps = self.steps[:1] if self.question.levels else self.steps
+        return tuple(each for step in steps if not isinstance(step, Choices) for each in step.measured)
+
+    @cached_property
+    def levels(self) -> tuple[QuestionPlan, ...]:
+        """The plan of each level alone; itself where there are no levels."""
+        if not self.question.levels:
+            return (self,)
+        pairs = zip(self.steps, self.resolved.levels, strict=True)
+        return tuple(QuestionPlan(self.table, self.spend, (step,), level) for step, level in pairs)
 
     @cached_property
     def without_nulls(self) -> QuestionPlan:
@@ -120,6 +131,8 @@ def plan_parts(plans: tuple[QuestionPlan, ...], copies: int) -> Plan[QuestionSte
 def _steps(resolved: ResolvedQuestion, spend: Spend) -> tuple[QuestionStep, ...]:
     # Parts of the spend follow from public weights; sums that no unit moves have no part and no noise.
     split = spend.split(resolved.needs)
+    if resolved.question.levels:
+        return tuple(_level_sums(resolved, spend, split.sums))
     measured = tuple(
         _measured(resolved, each, spend, part)
         for each, part in zip(resolved.summands, split.sums, strict=True)
@@ -134,6 +147,17 @@ def _steps(resolved: ResolvedQuestion, spend: Spend) -> tuple[QuestionStep, ...]
         for part, quantiles in resolved.quantiles
     )
     return ((Sums(sums, measured),) if measured else ()) + choices
+
+
+def _level_sums(resolved: ResolvedQuestion, spend: Spend, parts: tuple[Fraction, ...]) -> Iterator[Sums]:
+    """Yield the sums of each level, each with its own parts of the spend."""
+    size = len(resolved.summands)
+    for at, level in enumerate(resolved.levels):
+        own = zip(resolved.summands, parts[at * size : (at + 1) * size], strict=True)
+        measured = tuple(_measured(level, each, spend, part) for each, part in own)
+        keys = tuple(key.engine_key() for key in level.keys)
+        rows, where = level.rows
+        yield Sums(engine.CellSums(rows, where, keys, tuple(each.of.term for each in measured)), measured)
 
 
 def _measured(

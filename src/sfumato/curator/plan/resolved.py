@@ -6,7 +6,7 @@ Only public facts come in: the catalog and the question. Nothing here can read a
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -33,7 +33,7 @@ from sfumato.curator.lower.relations import lower_relation
 from sfumato.curator.plan.sensitivity import ContributionBounds, SumSensitivity
 from sfumato.curator.plan.spend import Needs
 from sfumato.curator.plan.summands import Summand, list_summands, noise_weights
-from sfumato.curator.question.measurement import QuantileOf, Question, SummedAggregate
+from sfumato.curator.question.measurement import GroupKey, QuantileOf, Question, SummedAggregate
 from sfumato.engines import program as engine
 from sfumato.engines.rows import Bounded, Scan
 from sfumato.engines.values import Every
@@ -121,7 +121,22 @@ class ResolvedQuestion:
     @property
     def cells(self) -> int:
         """The number of groups, where all keys are listed."""
+        if self.question.levels:
+            return sum(level.cells for level in self.levels)
         return math.prod(key.size for key in self.keys)
+
+    @cached_property
+    def levels(self) -> tuple[ResolvedQuestion, ...]:
+        """The question at each level of ROLLUP, CUBE or GROUPING SETS; itself where there are none."""
+        numbers = tuple(each for each in self.question.outputs if not isinstance(each.shows, GroupKey))
+        alone = replace(self.question, outputs=numbers, having=None, order=(), levels=(), then=())
+        keys = (tuple(self.keys[at] for at in level) for level in self.question.levels)
+        return tuple(self._copy(alone, each) for each in keys) or (self,)
+
+    def _copy(self, question: Question, keys: tuple[Grouping, ...]) -> ResolvedQuestion:
+        found = ResolvedQuestion.__new__(ResolvedQuestion)
+        found.question, found.source, found.keys = question, self.source, keys
+        return found
 
     @cached_property
     def without_nulls(self) -> ResolvedQuestion:
@@ -130,12 +145,10 @@ class ResolvedQuestion:
         Questions are recognised by this form: it is what was hashed before there were groups for missing
         keys, so that what was paid for then is still found.
         """
-        if not any(key.nulls for key in self.keys):
+        # Levels came later than these groups, so that none was ever hashed without them.
+        if not any(key.nulls for key in self.keys) or self.question.levels:
             return self
-        bare = ResolvedQuestion.__new__(ResolvedQuestion)
-        bare.question, bare.source = self.question, self.source
-        bare.keys = tuple(Grouping(key.part, leaves_out=key.nulls) for key in self.keys)
-        return bare
+        return self._copy(self.question, tuple(Grouping(key.part, leaves_out=key.nulls) for key in self.keys))
 
     @cached_property
     def rows(self) -> tuple[Rows, Predicate]:
@@ -199,8 +212,11 @@ class ResolvedQuestion:
     def needs(self) -> Needs:
         """What the spend is split over: sums, choices and keys."""
         # A group for missing keys changes no part of the spend, and not which kind of noise is chosen.
-        sensitivities = tuple(map(self.without_nulls.sensitivity, self.summands))
-        return Needs(sensitivities, len(self.quantiles), self.discovers_keys, self._weights())
+        sensitivities = tuple(
+            level.without_nulls.sensitivity(summand) for level in self.levels for summand in self.summands
+        )
+        weights = self._weights() * len(self.levels)
+        return Needs(sensitivities, len(self.quantiles), self.discovers_keys, weights)
 
     def require_answerable(self) -> None:
         """Refuse what no spend could answer, before one is named."""
@@ -246,14 +262,25 @@ class ResolvedQuestion:
                     why="its values are not listed",
                     try_="FLOOR(age / 10), or sf.between(…, step=1) when the table is registered",
                 )
+        self._check_levels()
         # Every listed group is in the answer, empty or not, so their number decides how large it is.
-        if not self.discovers_keys and self.cells > MOST_CELLS:
-            raise PolicyError(
-                "SF-Q117", f"A question has at most {MOST_CELLS:,} groups.", asked=f"{self.cells:,}"
-            )
+        levels = self.question.levels or (tuple(range(len(self.keys))),)
+        cells = sum(math.prod(self.keys[at].size for at in level) for level in levels)
+        if not self.discovers_keys and cells > MOST_CELLS:
+            raise PolicyError("SF-Q117", f"A question has at most {MOST_CELLS:,} groups.", asked=f"{cells:,}")
         if self.discovers_keys and any(isinstance(each, QuantileOf) for each in self.question.aggregates):
             raise PolicyError(
                 "SF-Q145", "Quantiles need groups that are listed.", try_="sf.one_of(…) for the key, or AVG"
+            )
+
+    def _check_levels(self) -> None:
+        """Refuse levels of groups that are not listed, and of what does not add up over groups."""
+        asked = any(isinstance(each, QuantileOf) for each in self.question.aggregates)
+        if self.question.levels and (asked or self.discovers_keys):
+            raise PolicyError(
+                "SF-Q145",
+                "ROLLUP, CUBE and GROUPING SETS need groups that are listed, and aggregates that add up.",
+                try_="COUNT, SUM or AVG, by columns declared with sf.one_of(…)",
             )
 
 

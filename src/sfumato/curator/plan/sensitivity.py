@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from sfumato.engines.program import CountedUnits
+from sfumato.engines.program import CountedUnits, CountedValues
 from sfumato.errors.checked import checked, require_field, require_positive
 from sfumato.privacy.canonical import written_by
 from sfumato.privacy.events import Moves, pack_moves, scale_moves, sum_moves, sum_squares
@@ -97,6 +97,10 @@ class ContributionBounds:
         """Return the norms of what one unit adds to the cells of a sum, or of what replacing it changes."""
         if isinstance(summand.term, CountedUnits):
             return self._replaced(pack_moves(min(self.rows, self.cells), 1), signed=False)
+        if isinstance(summand.term, CountedValues):
+            # A row brings one value at most into its cell, and a cell has no more than there are.
+            each = self.each if summand.term.size is None else min(self.each, summand.term.size)
+            return self._replaced(pack_moves(min(self.rows, self.cells * each), each), signed=False)
         return self._replaced(scale_moves(self._added, summand.bound), summand.signed)
 
     def _replaced(self, added: Moves, signed: bool) -> SumSensitivity:

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from sfumato.curator.catalog.columns import STEPS
-from sfumato.curator.catalog.domains import Numbers
+from sfumato.curator.catalog.domains import Numbers, is_countable
 from sfumato.curator.lower.expressions import lower_expression
 from sfumato.curator.lower.lowered_value import (
     MISSING,
@@ -75,7 +75,7 @@ def list_summands(aggregate: SummedAggregate, source: RowSource) -> tuple[Summan
         case CountOf(of) if of is not None:
             return (_present(lower_expression(of, source.scope)),)
         case DistinctUnits(of):
-            return (_units(of, source),)
+            return (_distinct(of, source),)
         case SumOf(of):
             return (_total(_taken(of, source, "The argument of SUM")),)
         case MeanOf(of):
@@ -108,10 +108,14 @@ def _taken(of: Expression, source: RowSource, what: str) -> LoweredValue:
     return part
 
 
-def _units(of: object, source: RowSource) -> Summand:
-    if not isinstance(of, asked.Name):
-        raise PolicyError("SF-Q105", "COUNT(DISTINCT …) takes the column that says whose row it is.")
-    source.scope.require_unit(of)
+def _distinct(of: Expression, source: RowSource) -> Summand:
+    """Return the number of different units, or of different values: a row adds at most one to either."""
+    if not isinstance(of, asked.Name) or not source.scope.is_unit(of):
+        part = lower_expression(of, source.scope)
+        if part is MISSING:
+            raise PolicyError("SF-Q134", "The argument of COUNT is always NULL.", try_="a column")
+        size = part.domain.size if is_countable(part.domain) else None
+        return Summand(engine.CountedValues(part.value, size), 1, Fraction(1))
     # Where a unit has one row, units are rows: both questions are then the same request.
     return ROWS if source.max_rows == 1 else Summand(engine.CountedUnits(), 1, Fraction(1))
 

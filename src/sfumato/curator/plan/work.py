@@ -21,6 +21,7 @@ from sfumato.engines.rows import Bounded, Computed, Joined, Ordered, PerUnit, Sc
 from sfumato.engines.used_columns import BLOCK, TESTED, find_used
 from sfumato.engines.values import (
     Among,
+    Binary,
     Column,
     Constant,
     Folded,
@@ -66,6 +67,8 @@ _COMPARED = 28
 """Bytes of a pattern that are compared with a text in the time of an operation, one after the other."""
 _TRIED = 4
 """Operations for trying one run of letters at one place, where an engine has no search of its own."""
+_DIGITS = 10
+"""Operations for writing an integer of 64 bits in binary and counting its digits."""
 _LISTED = 64
 """The most constants that are compared one by one; longer lists are hashed."""
 _LEAVES = frozenset({Column, Constant, UnitBlock})
@@ -281,6 +284,8 @@ class _Tally:
                 return 1 + written * self.count_parts(tuple(flatten_extremes(node)))
             case Lookup(part):
                 return 1 + self.count_parts(part)
+            case Binary(part):
+                return _DIGITS + self.count_parts(part)
             case Among(part, values):
                 return 1 + min(len(values), _LISTED) + self.count_parts(part)
             case CellKey(value, nulls=True):

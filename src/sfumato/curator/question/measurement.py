@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from sfumato.curator.question.derived import AnswerStage
+from sfumato.curator.question.derived import AnswerStage, list_columns
 from sfumato.curator.question.relation import Expression, Relation
 from sfumato.errors import PolicyError
 from sfumato.errors.checked import checked, require_field, require_positive
@@ -32,7 +32,7 @@ class CountOf:
 @dataclass(frozen=True, slots=True)
 @checked
 class DistinctUnits:
-    """The number of different units that have a row; the expression names the unit's column."""
+    """The number of different units that have a row, or of different values of an expression."""
 
     of: Expression
 
@@ -128,7 +128,10 @@ Figure = Aggregate | Arithmetic | Fraction
 @dataclass(frozen=True, slots=True)
 @checked
 class GroupKey:
-    """The key at this place of the question, which names the groups."""
+    """The key at this place of the question, which names the groups.
+
+    Where there are levels, places after those of the keys say of each key whether a level has it not: 1 or 0.
+    """
 
     place: int
 
@@ -237,14 +240,29 @@ class Question:
     bounds: ContributionLimits | None = None
     then: tuple[AnswerStage, ...] = ()
     """SELECTs from the released answer, one after the other. They cost nothing."""
+    levels: tuple[tuple[int, ...], ...] = ()
+    """Places of the keys of each level of ROLLUP, CUBE or GROUPING SETS; if empty, all keys are one level."""
 
     def __post_init__(self) -> None:
         require_field(self.limit is None or self.limit >= 0, self, "limit", "0 or more")
         require_field(self.offset >= 0, self, "offset", "0 or more")
         used = [each.shows for each in self.outputs] + [each.by for each in self.order]
         places = [each.place for each in used if isinstance(each, GroupKey)]
-        require_field(all(at < len(self.keys) for at in places), self, "outputs", "keys of the question")
+        places += [place for level in self.levels for place in level]
+        most = len(self.keys) * (2 if self.levels else 1)
+        require_field(all(at < most for at in places), self, "outputs", "keys of the question")
         _require_names(self)
+
+    @property
+    def lists_keys(self) -> bool:
+        """Whether SELECT DISTINCT asks for keys and for no number."""
+        shown = [node for stage in self.then for _, node in stage.outputs]
+        keys = frozenset(range(len(self.keys)))
+        return (
+            len(self.then) == 1
+            and self.then[0].distinct
+            and all(list_columns(node) <= keys for node in shown)
+        )
 
     @property
     def names(self) -> tuple[str, ...]:

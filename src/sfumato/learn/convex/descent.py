@@ -78,6 +78,10 @@ class NoisyDescent:
     penalty: float
     rows: float | None
     steps: int | None
+    offset: Floats | float = 0.0
+    """Scores that all rows start from."""
+    left: Fraction = Fraction(1)
+    """Share of the spend that is left for the descent, and for counting rows where they are not known."""
 
     def learn_weights(self, oracle: Oracle) -> LearnedWeights:
         """Learn weights from rows whose norm is clipped already."""
@@ -88,13 +92,15 @@ class NoisyDescent:
         # Whole numbers on the grid of the features, as the oracle sums integers.
         constant = max(1, round(CONSTANT * norm))
         start = np.zeros((gradient.outputs, len(oracle.declared.features) + 1), dtype=np.int64)
-        left = Fraction(1) if self.rows is not None else 1 - _COUNT_SHARE
+        left = self.left if self.rows is not None else self.left - _COUNT_SHARE
         path = _DescentPath(oracle, GradientQuestion(start, gradient, constant), left, norm)
         # Noise that is too wide to be drawn is refused before rows are counted.
         path.require_noise(self.steps or 1)
         rows = _count_rows(oracle) if self.rows is None else self.rows
         steps = self.steps or path.choose_steps(rows)
-        weights = path.descend(steps, rows, self.penalty)
+        begin = np.zeros(start.shape)
+        begin[:, -1] = self.offset * norm / constant
+        weights = path.descend(steps, rows, self.penalty, begin)
         return LearnedWeights(weights, constant / norm, norm, rows, steps)
 
 
@@ -169,12 +175,10 @@ class _DescentPath:
         usual = _STEP_SIZE_ONE if outputs == 1 else _STEP_SIZE * math.sqrt(outputs)
         return usual * (1 + self.abundance(rows))
 
-    def descend(self, steps: int, rows: float, penalty: float) -> Floats:
+    def descend(self, steps: int, rows: float, penalty: float, weights: Floats) -> Floats:
         """Step along the mean gradient of all rows; shorter and with less momentum where noise would lead."""
-        shape, clear = self.start.weights.shape, self.clearness(rows)
-        weights, later, velocity = np.zeros(shape), np.zeros(shape), np.zeros(shape)
-        step_size = self.step_size(rows) * clear / rows
-        momentum = (_MOMENTUM_ONE if len(weights) == 1 else _MOMENTUM) * clear**4
+        later, velocity = np.zeros(self.start.weights.shape), np.zeros(self.start.weights.shape)
+        step_size, momentum = self._pace(rows)
         scale = step_size / (STEPS * self.norm)
         for step in progress.show_rounds(steps, "descent"):
             ahead = weights - momentum * velocity  # Nesterov: the gradient is taken where momentum leads
@@ -185,6 +189,12 @@ class _DescentPath:
             if step >= steps // 2:
                 later += weights
         return later / (steps - steps // 2)
+
+    def _pace(self, rows: float) -> tuple[float, float]:
+        """Return the size of a step and the momentum."""
+        clear = self.clearness(rows)
+        usual = _MOMENTUM_ONE if len(self.start.weights) == 1 else _MOMENTUM
+        return self.step_size(rows) * clear / rows, usual * clear**4
 
     def _ask_at(self, weights: Floats) -> GradientQuestion:
         # Whole numbers, so that every engine computes the same integer scores.

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.curator.plan.spend import GaussianSpend
+from sfumato.curator.plan.spend import GaussianSpend, PureSpend
 from sfumato.errors import PolicyError, UsageError
 from sfumato.learn.convex import perturbation
 from sfumato.learn.convex.convergence import ROW_NORM
 from sfumato.learn.convex.descent import CONSTANT, LearnedWeights
+from sfumato.learn.convex.method_table import choose_strength
 from sfumato.learn.convex.objective_release import STEP, ObjectiveRelease, bound_count_error
 from sfumato.learn.convex.problems import ConvexProblem
 from sfumato.oracle.blocks import COUNT, SumBlock
@@ -64,18 +65,33 @@ def price_method(budget: FitBudget, method: str) -> FitBudget:
 # ---- own arrays --------------------------------------------------------------------------------------------
 
 
-def fit_own_rows(oracle: ArrayOracle, loss: ScoreLoss, method: str, penalty: float | None) -> LearnedWeights:
-    """Learn weights by perturbation, from rows whose norm is clipped already and a constant beside them."""
-    norm = oracle.declared.norm
+def fit_own_rows(
+    oracle: ArrayOracle,
+    loss: ScoreLoss,
+    method: str,
+    penalty: float | None,
+    offset: Floats | float,
+    left: Fraction,
+) -> LearnedWeights:
+    """Learn weights by perturbation, from rows whose norm is clipped already and a constant beside them.
+
+    All scores start from `offset`, which is public. The fit has the share `left` of pure ε.
+    """
+    norm, budget = oracle.declared.norm, oracle.budget
     if norm is None:
         raise AssertionError("rows are clipped before")
-    (event,) = oracle.budget.events
+    (event,) = budget.events
+    if left < 1:
+        event = Pure(budget.alone.epsilon * left)
+        budget = replace(budget, alone=PureSpend(budget.alone.epsilon * left))
     features, codes = oracle.read_rows(event)
     # Rows of norm 1 at most, so that the Lipschitz constant of the loss bounds their gradients.
     rows = np.hstack([features / norm, np.full((len(features), 1), CONSTANT)])
-    strength = penalty or _choose_penalty(oracle.budget, loss, method, rows.shape[1])
-    problem = ConvexProblem(loss, rows, loss.encode_labels(codes), strength, ROW_NORM)
-    return LearnedWeights(_perturb(problem, oracle.budget, method), CONSTANT, norm, math.nan, 1)
+    strength = penalty or _choose_penalty(budget, loss, method, rows.shape[1])
+    problem = ConvexProblem(loss, rows, loss.encode_labels(codes), strength, ROW_NORM, offset)
+    weights = _perturb(problem, budget, method)
+    weights[:, -1] += offset / CONSTANT
+    return LearnedWeights(weights, CONSTANT, norm, math.nan, 1)
 
 
 def _perturb(problem: ConvexProblem, budget: FitBudget, method: str) -> Floats:
@@ -91,13 +107,13 @@ def _perturb(problem: ConvexProblem, budget: FitBudget, method: str) -> Floats:
 
 
 def _choose_penalty(budget: FitBudget, loss: ScoreLoss, method: str, size: int) -> float:
-    """Return a penalty at which noise on the minimiser is about 1 long; noise on the objective needs less."""
-    if method != "output":
-        return _PENALTY
+    """Return a penalty that grows with the noise: a table says how much of it, by what is public."""
     numbers = loss.outputs * size
     if isinstance(budget.main, GaussianSpend):
-        return max(_PENALTY, math.sqrt(numbers) * float(budget.main.multiplier))
-    return max(_PENALTY, numbers / float(budget.alone.epsilon))
+        noise = math.sqrt(numbers) * float(budget.main.multiplier)
+        return max(_PENALTY, noise) if method == "output" else _PENALTY
+    noise = numbers / float(budget.alone.epsilon)
+    return max(_PENALTY, noise * (1.0 if method == "output" else choose_strength(loss.outputs, numbers)))
 
 
 # ---- behind the curator ------------------------------------------------------------------------------------

@@ -180,22 +180,29 @@ class ConvexProblem:
     labels: Floats
     penalty: float
     row_norm: float
+    offset: Floats | float = 0.0
+    """Public scores that all rows start from. Losses are Lipschitz and smooth at every score."""
+
+    def scores(self, weights: Floats) -> Floats:
+        """Return the scores of all rows."""
+        found: Floats = self.rows @ weights.T + self.offset
+        return found
 
     def value(self, weights: Floats, perturbation: Floats) -> float:
         """Return the objective at these weights."""
-        loss = self.loss.value(self.rows @ weights.T, self.labels)
+        loss = self.loss.value(self.scores(weights), self.labels)
         return loss + self.penalty / 2 * float((weights**2).sum()) + float((perturbation * weights).sum())
 
     def gradient(self, weights: Floats, perturbation: Floats) -> Floats:
         """Return the gradient of the objective at these weights."""
-        by_scores = self.loss.score_gradients(self.rows @ weights.T, self.labels)
+        by_scores = self.loss.score_gradients(self.scores(weights), self.labels)
         found: Floats = by_scores.T @ self.rows + self.penalty * weights + perturbation
         return found
 
     def hessian(self, weights: Floats) -> Floats:
         """Return the Hessian at these weights, as a matrix over all weights."""
         outputs, size = weights.shape
-        by_scores = self.loss.score_hessians(self.rows @ weights.T, self.labels)
+        by_scores = self.loss.score_hessians(self.scores(weights), self.labels)
         found = np.zeros((outputs, size, outputs, size))
         for one in range(outputs):
             # The Hessian is symmetric: each block is computed once and written twice.
@@ -208,7 +215,7 @@ class ConvexProblem:
 
     def hessian_product(self, weights: Floats) -> Callable[[Floats], Floats]:
         """Return the function that multiplies the Hessian at these weights by a direction."""
-        by_scores = self.loss.score_hessians(self.rows @ weights.T, self.labels)
+        by_scores = self.loss.score_hessians(self.scores(weights), self.labels)
 
         def multiply(direction: Floats) -> Floats:
             along = np.einsum("nkl,nl->nk", by_scores, self.rows @ direction.T)

@@ -7,15 +7,27 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from sfumato.curator.plan.spend import PureSpend
 from sfumato.errors import PolicyError, UsageError
 from sfumato.learn.convex import perturbed_fits
 from sfumato.learn.convex.descent import NoisyDescent
 from sfumato.learn.convex.losses import LOGISTIC, find_loss, huber
+from sfumato.learn.convex.method_table import choose_method
 from sfumato.learn.convex.problems import MarginLoss, SoftmaxLoss
 from sfumato.learn.convex.score_gradients import MarginGradient, ScoreGrid, SoftmaxGradient
+from sfumato.learn.first_look import (
+    CHECK_SHARE,
+    linear_scores,
+    look_first,
+    scores_beat_commonest,
+    wants_look,
+)
 from sfumato.learn.linear.scores import LinearClassifier, choose_row_norm
 from sfumato.oracle.guarantee import COVERED, EXACT, IDEALISED
 from sfumato.oracle.over_arrays import ArrayOracle
@@ -24,12 +36,12 @@ from sfumato.privacy.exact import parse_exact, parse_positive, parse_whole
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from sfumato.learn.convex.descent import LearnedWeights
     from sfumato.learn.convex.losses import Loss
     from sfumato.learn.convex.problems import ScoreLoss
+    from sfumato.learn.first_look import FirstLook
     from sfumato.oracle.declared import Declared
     from sfumato.oracle.fit_budget import FitBudget
     from sfumato.oracle.gradients import ScoreGradient
@@ -60,6 +72,7 @@ class ConvexClassifier(LinearClassifier):
     penalty: Any
     rows: Any
     steps: Any
+    scaling: Any
 
     @abstractmethod
     def _loss(self) -> Loss:
@@ -86,10 +99,10 @@ class ConvexClassifier(LinearClassifier):
             raise UsageError("SF-E131", "This method is not known.", try_=", ".join(map(repr, _METHODS)))
         if self.method != "auto":
             return str(self.method)
-        pure = self.delta is None and self.rho is None
-        two = self.classes is not None and len(self.classes) == 2
-        # Objective perturbation learns more from pure ε; for more classes or a δ descent does.
-        return "objective" if pure and two else "gradient"
+        # Descent learns more with a δ; with pure ε a benchmark's table says what does, on own arrays.
+        if self.delta is not None or self.rho is not None or self.classes is None:
+            return "gradient"
+        return choose_method(len(self.classes), getattr(self, "n_features_in_", 1))
 
     def fit_budget(self) -> FitBudget:
         budget, method = super().fit_budget(), self._choose_method()
@@ -101,8 +114,10 @@ class ConvexClassifier(LinearClassifier):
         return {"gradient": EXACT, "minima": COVERED}.get(self.method_, IDEALISED)
 
     def _checked(self, X: Any, y: Any) -> tuple[Floats, Any]:  # noqa: N803
+        self._choose_method()  # refuses a method that is not known before rows are looked at
+        found = super()._checked(X, y)
         self.method_ = self._choose_method()
-        return super()._checked(X, y)
+        return found
 
     def begin_fit(self, features: Any, declared: Declared) -> None:
         """Choose the method behind the curator: descent, or the exact form of Gaussian perturbation."""
@@ -120,17 +135,32 @@ class ConvexClassifier(LinearClassifier):
     # ---- learning ----
 
     def _learn(self, oracle: Oracle) -> None:
+        priced = self.method_ != "gradient" and not isinstance(oracle.budget.main, PureSpend)
+        look = look_first(oracle) if wants_look(oracle, self.scaling) and not priced else None
+        missing = oracle.declared.middles
+        oracle = oracle if look is None else look.oracle
         declared = oracle.declared
         clipped = oracle.clip_rows(choose_row_norm(declared))
         if isinstance(clipped, ArrayOracle) and self.method_ != "gradient":
             found = perturbed_fits.fit_own_rows(
-                clipped, self._score_loss(), self.method_, self._penalty() or None
+                clipped, self._score_loss(), self.method_, self._penalty() or None, *self._start(look)
             )
         elif self.method_ == "minima":
             found = self._release_objective(clipped)
         else:
-            found = self._descend(clipped, self._rows_declared())
-        self._keep(found, declared, clipped.declared)
+            found = self._descend(clipped, self._rows_declared(), look)
+        self._keep(found, declared, clipped.declared, missing)
+
+    def _start(self, look: FirstLook | None) -> tuple[Floats | float, Fraction]:
+        """Return the scores that all rows start from, and the share of the spend that is left."""
+        return (0.0, Fraction(1)) if look is None else (self._prior_scores(look.counts), look.left)
+
+    def _prior_scores(self, counts: Floats) -> Floats:
+        """Return scores by which every row is of the commonest class, from noisy counts of classes."""
+        odds = np.log(counts / (counts.sum() - counts))
+        # Margins beyond 1 gain nothing.
+        found: Floats = (odds[1:] if len(counts) == 2 else odds) / max(1.0, float(np.abs(odds).max()))
+        return found
 
     def _release_objective(self, clipped: Oracle) -> LearnedWeights:
         """Perturb the objective where convergence is proven for so many rows; else descend."""
@@ -142,8 +172,20 @@ class ConvexClassifier(LinearClassifier):
         self.method_ = "gradient"
         return self._descend(clipped, rows)
 
-    def _descend(self, clipped: Oracle, rows: float | None) -> LearnedWeights:
-        return NoisyDescent(self._score_gradient, self._penalty(), rows, self._steps()).learn_weights(clipped)
+    def _descend(self, clipped: Oracle, rows: float | None, look: FirstLook | None = None) -> LearnedWeights:
+        offset, left = self._start(look)
+        known = look.rows if look is not None and rows is None else rows
+        # Laplace noise of many weights can make a descent worse than no descent.
+        checked = look if isinstance(clipped.budget.main, PureSpend) else None
+        left = left if checked is None else left - CHECK_SHARE
+        descent = NoisyDescent(self._score_gradient, self._penalty(), known, self._steps(), offset, left)
+        found = descent.learn_weights(clipped)
+        scores = linear_scores(clipped, found.weights, found.constant * found.norm)
+        if checked is None or scores_beat_commonest(clipped, scores, checked.counts):
+            return found
+        weights = np.zeros_like(found.weights)
+        weights[:, -1] = offset / found.constant
+        return replace(found, weights=weights)
 
     def _penalty(self) -> float:
         found = 0.0 if self.penalty is None else float(parse_exact(self.penalty, "penalty"))
@@ -182,6 +224,7 @@ class LogisticRegression(ConvexClassifier):
         penalty: Any = None,
         rows: Any = None,
         steps: Any = None,
+        scaling: Any = "auto",
         missing: Any = None,
         verbose: Any = False,
         budget: Any = None,
@@ -196,6 +239,7 @@ class LogisticRegression(ConvexClassifier):
         self.penalty = penalty
         self.rows = rows
         self.steps = steps
+        self.scaling = scaling
         self.missing = missing
         self.verbose = verbose
         self.budget = budget
@@ -210,6 +254,11 @@ class LogisticRegression(ConvexClassifier):
 
     def _score_loss(self) -> ScoreLoss:
         return super()._score_loss() if len(self.classes_) == 2 else SoftmaxLoss(len(self.classes_))
+
+    def _prior_scores(self, counts: Floats) -> Floats:
+        logs = np.log(counts)
+        found: Floats = logs[1:] - logs[0] if len(counts) == 2 else logs - logs.mean()
+        return found
 
     def _loss_name(self) -> tuple[str, Any]:
         return ("logistic" if len(self.classes_) == 2 else "chances"), 1
@@ -249,6 +298,7 @@ class LinearSVC(_MarginClassifier):
         penalty: Any = None,
         rows: Any = None,
         steps: Any = None,
+        scaling: Any = "auto",
         missing: Any = None,
         verbose: Any = False,
         budget: Any = None,
@@ -264,6 +314,7 @@ class LinearSVC(_MarginClassifier):
         self.penalty = penalty
         self.rows = rows
         self.steps = steps
+        self.scaling = scaling
         self.missing = missing
         self.verbose = verbose
         self.budget = budget
@@ -301,6 +352,7 @@ class ConvexERM(_MarginClassifier):
         penalty: Any = None,
         rows: Any = None,
         steps: Any = None,
+        scaling: Any = "auto",
         missing: Any = None,
         verbose: Any = False,
         budget: Any = None,
@@ -316,6 +368,7 @@ class ConvexERM(_MarginClassifier):
         self.penalty = penalty
         self.rows = rows
         self.steps = steps
+        self.scaling = scaling
         self.missing = missing
         self.verbose = verbose
         self.budget = budget

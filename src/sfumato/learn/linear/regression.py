@@ -14,8 +14,11 @@ import numpy as np
 
 from sfumato.learn.base.supervised import PrivateRegressor
 from sfumato.learn.cells import clip_value
+from sfumato.learn.first_look import wants_look
+from sfumato.learn.linear.one_direction import regress_along
+from sfumato.learn.target_range import locate_target, tighten_bounds
 from sfumato.oracle.arrays.integer_rows import ONE, RowTransform
-from sfumato.oracle.blocks import Add, Constant, Multiply, SumBlock, share_of
+from sfumato.oracle.blocks import COUNT, Add, Constant, Multiply, SumBlock, share_of
 from sfumato.oracle.declared import Feature
 from sfumato.oracle.moments import build_cross_block, build_gram_block, read_gram_matrix
 
@@ -50,6 +53,12 @@ _MIN_SIGNAL = 7.0
 _PRIOR = 0.25
 """Prior deviation of the mean of the target, in bounds."""
 _SHRINKAGE = 2.0
+_LOOK_SHARE = Fraction(3, 100)
+"""Share of the spend for each look at where targets, or features, lie."""
+_FEW_ROWS = 8.0
+"""Rows, in deviations of a count for such a share, below which the mean alone is asked for."""
+_MANY_ROWS = 3.0
+"""Rows, in those that the products need, from which on all of them are asked for."""
 
 
 class LinearRegression(PrivateRegressor):
@@ -76,6 +85,7 @@ class LinearRegression(PrivateRegressor):
         bounds: Any = None,
         row_norm: Any = None,
         target_bounds: Any = None,
+        scaling: Any = "auto",
         missing: Any = None,
         verbose: Any = False,
         budget: Any = None,
@@ -86,6 +96,7 @@ class LinearRegression(PrivateRegressor):
         self.bounds = bounds
         self.row_norm = row_norm
         self.target_bounds = target_bounds
+        self.scaling = scaling
         self.missing = missing
         self.verbose = verbose
         self.budget = budget
@@ -97,7 +108,9 @@ class LinearRegression(PrivateRegressor):
         if not isinstance(target, Feature):
             raise AssertionError(target)
         mean, found = _look_first(oracle, target)
-        if found is None:
+        if found is None and wants_look(oracle, self.scaling):
+            found = _look_closer(oracle, mean, target)
+        elif found is None:
             found = _look_again(oracle, mean)
         if found is None:
             again = _ask_mean(oracle, mean)
@@ -223,6 +236,24 @@ def _look_again(oracle: Oracle, mean: _TargetMean) -> _Coefficients | None:
     if not view.drawable(1 - _FIRST) or mean.fewest < view.rows_needed(1 - _FIRST):
         return None
     return view.rescale(view.system(*view.rows.sums(view.blocks, share=1 - _FIRST)).solve())
+
+
+def _look_closer(oracle: Oracle, mean: _TargetMean, target: Feature) -> _Coefficients | None:
+    """Find where targets and features lie, then ask for all products, or along one direction.
+
+    None where rows are too few for either, by what was released: nothing more was asked then.
+    """
+    (noise,) = oracle.noise([SumBlock((COUNT,), 1, 1)], share_of(oracle.budget.main, _LOOK_SHARE))
+    # From here on pure ε can no longer take the place of the rest.
+    if mean.fewest < _FEW_ROWS * noise.deviation:
+        return None
+    found, spent = locate_target(oracle, target, mean.rows, _LOOK_SHARE)
+    tight, more = tighten_bounds(oracle, mean.rows, _LOOK_SHARE)
+    left = 1 - _FIRST - spent - more
+    view = _RegressionView.of(tight, found.centre / target.bound, found.reach / target.bound)
+    if view.drawable(left) and mean.fewest > _MANY_ROWS * view.rows_needed(left):
+        return view.rescale(view.system(*view.rows.sums(view.blocks, share=left)).solve())
+    return view.rescale(regress_along(view.rows, view.vector, view.target, left))
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,8 +33,15 @@ class LinearClassifier(PrivateClassifier):
     coef_: Floats
     intercept_: Floats
 
-    def _keep(self, found: LearnedWeights, declared: Declared, clipped: Declared) -> None:
-        """Store the weights in the features' own units, and beside them how rows are clipped."""
+    def _keep(
+        self, found: LearnedWeights, declared: Declared, clipped: Declared, missing: Floats | None = None
+    ) -> None:
+        """Store the weights in the features' own units, and beside them how rows are clipped.
+
+        `missing` is what a missing number counts as, where that is not the middle of the bounds.
+        """
+        if missing is not None:
+            self.missing_at_ = missing
         units = clipped.halves / clipped.bounds * found.norm
         self.coef_ = found.weights[:, :-1] / units
         self.intercept_ = found.weights[:, -1] * found.constant - self.coef_ @ declared.middles
@@ -53,7 +60,8 @@ class LinearClassifier(PrivateClassifier):
     def _scores(self, rows: Floats) -> Floats:
         """Return scores of rows clipped to the bounds and to the norm that rows were learnt with."""
         # A missing number counts as the middle of its bounds, in predictions as in fits.
-        centred = np.where(np.isnan(rows), 0.0, np.clip(rows - self.middles_, -self.halves_, self.halves_))
+        known = np.where(np.isnan(rows), getattr(self, "missing_at_", self.middles_), rows)
+        centred = np.clip(known - self.middles_, -self.halves_, self.halves_)
         norms = np.linalg.norm(centred / self.units_, axis=1, keepdims=True)
         origin = self.intercept_ + self.coef_ @ self.middles_
         found: Floats = centred @ self.coef_.T / np.maximum(norms, 1.0) + origin

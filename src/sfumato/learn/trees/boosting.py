@@ -81,7 +81,6 @@ _COARSE = 16
 """Width of a cell of the sigmoid's table, in whole numbers of a score."""
 _MANY_TREES = 10_000.0
 """Number of trees that the signal would allow, from which on a feature has sixteen leaves."""
-_LARGEST_STEP = 2.0
 _TREES_PER_ROUND = 10
 """Trees that share one scan and are fitted to the same gradients."""
 _CLIP, _CLIP_AT_ZERO = 2, 4
@@ -106,6 +105,8 @@ class Boosting:
 
     parts_: list[dict[str, Any]]
     """The trees, as saved models name them."""
+    _largest_step: ClassVar[float] = 2.0
+    """Bound of the step of a leaf."""
     _curvature: ClassVar[float] = 0.25
     """Hessian of a row, about."""
     _signal: ClassVar[float] = 0.01
@@ -171,7 +172,16 @@ class Boosting:
         rounds = -(-trees // trees_per_round)
         # Trees of one round are fitted to the same gradients, so together they step once, a little further.
         rate = 1.5 / trees_per_round if self.learning_rate is None else float(self.learning_rate)
-        return BoostingPlan(rounds, trees_per_round, depth, rate, start.left / rounds, rows)
+        return BoostingPlan(
+            rounds,
+            trees_per_round,
+            depth,
+            rate,
+            start.left / rounds,
+            rows,
+            self._curvature,
+            self._largest_step,
+        )
 
     def _measure_leaves(
         self, oracle: Oracle, trees: Sequence[RandomTree], scores: Sequence[Value], plan: BoostingPlan
@@ -189,7 +199,6 @@ class Boosting:
                     [each[k] for each in answers],
                     [each[outputs + k] for each in answers],
                     plan,
-                    self._curvature,
                 )
                 for k in range(outputs)
             ]
@@ -265,6 +274,8 @@ class BoostingPlan:
     """Share of the spend for one round."""
     rows: float
     """Noisy number of rows."""
+    curvature: float
+    largest_step: float
 
 
 def _choose_depth(trees: int, room: float, additive: bool) -> int:
@@ -275,7 +286,7 @@ def _choose_depth(trees: int, room: float, additive: bool) -> int:
 
 
 def _newton_steps(
-    gradients: Sequence[SumAnswer], hessians: Sequence[SumAnswer], plan: BoostingPlan, curvature: float
+    gradients: Sequence[SumAnswer], hessians: Sequence[SumAnswer], plan: BoostingPlan
 ) -> Floats:
     """Return the step of each leaf of a round: gradient over Hessian, both shrunk by the noise they have.
 
@@ -286,17 +297,20 @@ def _newton_steps(
     gradient = np.concatenate([each.values[:, 0] for each in gradients]) / _UNIT
     noise = gradients[0].deviation / _UNIT
     even = np.concatenate(
-        [np.full(len(each.values), plan.rows * curvature / len(each.values)) for each in hessians]
+        [np.full(len(each.values), plan.curvature * plan.rows / len(each.values)) for each in hessians]
     )
     unsure = (hessians[0].deviation / _UNIT) ** 2
     measured = np.concatenate([each.values[:, 0] for each in hessians]) / _UNIT
     hessian = (measured * even**2 + even * unsure) / (even**2 + unsure)
-    hessian = np.maximum(hessian, _SMALLEST_LEAF * even) + 1e-9
+    # Some leaves hold nearly all rows: what was surely measured counts where it is more, since a step that is
+    # too short is made up for by the next, and one that is too long is not.
+    surely = measured - math.sqrt(unsure)
+    hessian = np.maximum(np.maximum(hessian, surely), _SMALLEST_LEAF * even) + 1e-9
     steps, variance = gradient / hessian, (noise / hessian) ** 2
     # One deviation of what noise alone makes of this mean is taken off, so that noise is not taken for more.
     excess = (steps**2 / variance - 1).sum() - math.sqrt(2 * len(steps))
     true = max(0.0, float(excess / (1 / variance).sum()))
-    steps = np.clip(steps * true / (true + variance), -_LARGEST_STEP, _LARGEST_STEP)
+    steps = np.clip(steps * true / (true + variance), -plan.largest_step, plan.largest_step)
     # Rounded to whole numbers, so that scores of the next round are the same integers on every engine. Scores
     # are clipped to their limit anyway, so a step across all of it is the largest that matters.
     moved = np.clip(steps * plan.rate * _UNIT, -2 * _LIMIT, 2 * _LIMIT)
@@ -457,6 +471,8 @@ class GradientBoostingRegressor(Boosting, PrivateRegressor):
 
     _signal = 0.012
     _curvature = 1.0
+    # No mean of residuals is larger than what they are clipped to.
+    _largest_step = 1 / _CLIP
     _range: TargetRange
 
     def _learn(self, oracle: Oracle) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 from sfumato.errors import UsageError
 from sfumato.learn.base.supervised import PrivateClassifier
 from sfumato.learn.cells import locate_bin
+from sfumato.learn.first_look import CHECK_SHARE, beats_commonest, has_own_arrays
 from sfumato.oracle.blocks import COUNT, AtLeast, CellKey, Choose, Constant, SumBlock, share_of
 from sfumato.oracle.declared import require_labels
 from sfumato.oracle.feature_spread import measure_spread
@@ -37,6 +38,8 @@ _BINS = 12
 _DEEPEST = 10
 _GOOD_GAIN = 0.045
 """Nats a row that a good first split gains; there are only as many levels as let such a gain be seen."""
+_BEST_GAIN = 0.4
+"""Nats a row that hardly any split gains: if noise would hide it, rows are only counted by class."""
 
 
 @dataclass(slots=True)
@@ -44,6 +47,7 @@ class TreeNode:
     """A leaf until it is split; children are named by their places among all nodes."""
 
     counts: Floats
+    """Noisy numbers of rows by class, and as many as noise may have made in its parent's proportions."""
     feature: int = -1
     cut: int = 0
     below: int = -1
@@ -90,14 +94,23 @@ class DecisionTree(PrivateClassifier):
             raise UsageError("SF-E114", f"Trees are at most {_DEEPEST} levels deep.", try_="max_depth=5")
         known = measure_spread(oracle, _SPREAD_SHARE)
         cuts = _place_cuts(oracle.declared, known)
-        depth = _choose_depth(oracle, depth, known.rows)
+        # Behind the curator a tree that was paid for before asks the same questions again, and no more.
+        checks = has_own_arrays(oracle)
+        left = 1 - _SPREAD_SHARE - (CHECK_SHARE if checks else 0)
+        depth, seen = _choose_depth(oracle, depth, known.rows)
         nodes = [TreeNode(np.ones(len(self.classes_)))]
+        if checks and not seen:
+            nodes[0].counts = _count_classes(oracle, left)
+            self._keep(nodes, oracle.declared)
+            return
         leaves = [0]
         for _ in range(depth):
             if not leaves:
                 break
-            counts, noise = _count_rows(oracle, nodes, leaves, cuts, (1 - _SPREAD_SHARE) / depth)
+            counts, noise = _count_rows(oracle, nodes, leaves, cuts, left / depth)
             leaves = _split_leaves(nodes, leaves, counts, noise, cuts)
+        if checks and not beats_commonest(oracle, _guess_class(oracle.declared, nodes, 0), nodes[0].counts):
+            nodes = [TreeNode(nodes[0].counts)]
         self._keep(nodes, oracle.declared)
 
     def _keep(self, nodes: list[TreeNode], declared: Declared) -> None:
@@ -128,18 +141,37 @@ class DecisionTree(PrivateClassifier):
         return found
 
 
-def _choose_depth(oracle: Oracle, most: int, rows: float) -> int:
-    """Return how many levels there can be so that a good first split stands out of the noise.
+def _choose_depth(oracle: Oracle, most: int, rows: float) -> tuple[int, bool]:
+    """Return how many levels there can be so that a good first split stands out of the noise, if any does.
 
     Each level has an equal share of the spend. The choice is by released numbers alone.
     """
     features = len(oracle.declared.features)
     counted = SumBlock((COUNT,), features, features)
-    for depth in range(most, 1, -1):
+    for depth in range(most, 0, -1):
         (noise,) = oracle.noise([counted], share_of(oracle.budget.main, (1 - _SPREAD_SHARE) / depth))
-        if _gain_needed(noise.deviation, np.array([rows])) <= _GOOD_GAIN * rows:
-            return depth
-    return 1
+        needed = _gain_needed(noise.deviation, np.array([rows]))
+        if needed <= _GOOD_GAIN * rows or depth == 1:
+            return depth, needed <= _BEST_GAIN * rows
+    raise AssertionError(most)
+
+
+def _count_classes(oracle: Oracle, share: Fraction) -> Floats:
+    """Count rows by class: all that is asked where noise would hide even one split."""
+    target = require_labels(oracle.declared)
+    key = CellKey(target.value, len(target.classes))
+    (answer,) = oracle.sums([SumBlock((COUNT,), 1, 1)], [key], share=share)
+    found: Floats = answer.values[0]
+    return found
+
+
+def _guess_class(declared: Declared, nodes: list[TreeNode], at: int) -> Value:
+    """Return the place of the class that the tree gives to a row."""
+    node = nodes[at]
+    if node.feature < 0:
+        return Constant(int(node.counts.argmax()))
+    below, above = (_guess_class(declared, nodes, each) for each in (node.below, node.above))
+    return Choose(AtLeast(declared.features[node.feature].value, node.cut), above, below)
 
 
 def _place_cuts(declared: Declared, known: FeatureSpread) -> list[list[int]]:
@@ -186,19 +218,28 @@ def _split_leaves(
         # Negative counts have no entropy.
         tables = [np.maximum(each[:, place, :], 0.0) for each in counts]
         # The histogram of every feature counts the same rows, so their mean has the least noise.
-        nodes[at].counts = np.mean([each[:, place, :].sum(axis=0) for each in counts], axis=0)
+        measured = np.mean([each[:, place, :].sum(axis=0) for each in counts], axis=0)
+        rows_noise = noise * math.sqrt(np.mean([len(each) for each in counts]) / len(counts))
+        nodes[at].counts = _shrink_counts(measured, nodes[at].counts, rows_noise)
         gains = [_gains(table) for table in tables]
         feature = int(np.argmax([gain.max(initial=-math.inf) for gain in gains]))
         cut = int(gains[feature].argmax()) if len(gains[feature]) else -1
-        if cut < 0 or gains[feature][cut] < _gain_needed(noise, nodes[at].counts):
+        if cut < 0 or gains[feature][cut] < _gain_needed(noise, measured):
             continue
         nodes[at].feature, nodes[at].cut = feature, cuts[feature][cut]
         table = counts[feature][:, place, :]
         for name, half in (("below", table[: cut + 1]), ("above", table[cut + 1 :])):
             setattr(nodes[at], name, len(nodes))
             fresh.append(len(nodes))
-            nodes.append(TreeNode(half.sum(axis=0)))
+            half_noise = noise * math.sqrt(len(half))
+            nodes.append(TreeNode(_shrink_counts(half.sum(axis=0), nodes[at].counts, half_noise)))
     return fresh
+
+
+def _shrink_counts(counts: Floats, parent: Floats, noise: float) -> Floats:
+    """Return counts with as many rows as noise may have made added in the parent's proportions."""
+    found: Floats = np.maximum(counts, 0.0) + 2 * noise * parent / max(float(parent.sum()), 1e-300)
+    return found
 
 
 def _gain_needed(noise: float, counts: Floats) -> float:

@@ -327,16 +327,18 @@ def test_too_many_groups_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("unit", "columns", "name"),
+    ("asked", "moves"),
     [
-        (sf.ROW, {}, "who"),
-        (sf.Unit("who", max_rows=5), {"age": sf.between(0, 1)}, "age"),
-        (sf.Unit("who", max_rows=5), {"WHO": sf.one_of(1, 2)}, "WHO"),
+        ("SELECT COUNT(DISTINCT ward) AS n FROM t", ((2, 1),)),
+        ("SELECT COUNT(DISTINCT other) AS n FROM t", ((5, 1),)),
+        ("SELECT COUNT(DISTINCT note) AS n FROM t", ((5, 1),)),
+        ("SELECT COUNT(DISTINCT flag) AS n FROM t GROUP BY ward", ((2, 2), (1, 1))),
+        ("SELECT COUNT(DISTINCT flag) AS n FROM t GROUP BY sex", ((2, 1),)),
     ],
 )
-def test_only_units_are_counted_once_each(unit: sf.Unit, columns: dict[str, Any], name: str) -> None:
-    with pytest.raises(PolicyError, match="SF-Q130"):
-        _plan(f"SELECT COUNT(DISTINCT {name}) FROM t", table=declare_table("t", unit, columns))
+def test_different_values_move_by_rows_and_by_what_there_is(asked: str, moves: Any) -> None:
+    """A unit has at most 5 rows, each of which brings one value at most into one group."""
+    assert [each.moves for each in _moves(asked)] == [moves]
 
 
 def test_groups_beyond_64_bits_are_shown_as_doubles() -> None:

@@ -1,0 +1,3 @@
+"""Noise for running sums: correlated over time, drawn exactly (docs/proofs/continual.md)."""
+
+__all__: list[str] = []

@@ -1,0 +1,92 @@
+"""Loose bounds, skewed features and rare classes: what is bought first pays for itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sfumato as sf
+from sfumato import learn
+
+RNG = np.random.default_rng(8)
+ROWS = RNG.normal(3, 1, (4000, 4))
+LABELS = ((ROWS - 3) @ np.array([2.0, -1.0, 1.0, 0.0]) > 0).astype(int)
+LOOSE: dict[str, Any] = {"bounds": (-300, 300), "classes": [0, 1]}
+BOTH: dict[str, Any] = {"epsilon": 3.0, "delta": 1e-6}
+
+
+@pytest.mark.parametrize(
+    "make",
+    [learn.LogisticRegression, learn.LinearSVC, learn.GaussianNB, learn.Perceptron, learn.AutoClassifier],
+)
+def test_bounds_a_hundred_times_too_wide_are_tightened(make: Any) -> None:
+    """The median of three fits; within the declared bounds these were at chance."""
+    scores = [make(**LOOSE, **BOTH).fit(ROWS, LABELS).score(ROWS, LABELS) for _ in range(3)]
+    assert np.median(scores) > 0.75
+
+
+def test_pure_epsilon_learns_within_loose_bounds() -> None:
+    scores = [
+        learn.LogisticRegression(epsilon=3.0, **LOOSE).fit(ROWS, LABELS).score(ROWS, LABELS) for _ in range(3)
+    ]
+    assert np.median(scores) > 0.75
+
+
+@pytest.mark.parametrize(
+    "spend", [{"epsilon": 0.3}, {"epsilon": 0.3, "delta": 1e-6}], ids=["pure", "gaussian"]
+)
+@pytest.mark.parametrize(
+    "make",
+    [learn.LogisticRegression, learn.LinearSVC, learn.GaussianNB, learn.Perceptron, learn.DecisionTree,
+     learn.NearestNeighbors, learn.AutoClassifier],
+)  # fmt: skip
+def test_where_nothing_is_to_be_learnt_the_commonest_class_wins(make: Any, spend: dict[str, float]) -> None:
+    rng = np.random.default_rng(9)
+    X, y = rng.uniform(-1, 1, (1500, 12)), (rng.uniform(size=1500) < 0.15).astype(int)
+    shares = [
+        (make(bounds=(-1, 1), classes=[0, 1], **spend).fit(X, y).predict(X) == 0).mean() for _ in range(3)
+    ]
+    assert np.median(shares) > 0.9
+
+
+def test_least_squares_with_pure_epsilon_learns_from_many_features_and_offset_targets() -> None:
+    rng = np.random.default_rng(10)
+    X = rng.normal(size=(8000, 40))
+    y = 900 + X @ rng.normal(size=40) + rng.normal(size=8000)
+    given: dict[str, Any] = {"epsilon": 1.0, "bounds": (-6, 6), "target_bounds": (0, 1000)}
+    scores = [learn.LinearRegression(**given).fit(X, y).score(X, y) for _ in range(3)]
+    assert np.median(scores) > 0.15
+    assert min(scores) > -0.05
+
+
+def test_a_scaler_by_ranks_makes_skewed_features_even() -> None:
+    rng = np.random.default_rng(11)
+    X = np.exp(rng.normal(size=(5000, 2)))
+    even = learn.Scaler(epsilon=2.0, bounds=(0, 300)).fit_transform(X)
+    assert np.abs(even).max() <= 1
+    assert np.abs(np.median(even, axis=0)).max() < 0.2
+    with pytest.raises(sf.errors.UsageError, match="not known"):
+        learn.Scaler(kind="other", epsilon=1, bounds=(0, 1)).fit(X)
+
+
+def test_an_automatic_choice_says_why_and_is_saved(tmp_path: Any) -> None:
+    few = learn.AutoClassifier(rows=100, epsilon=1.0, delta=1e-6, bounds=(-1, 9), classes=[0, 1])
+    assert few.fit(ROWS, LABELS).why_.startswith("LogisticRegression: about 100 rows")
+    many = learn.AutoClassifier(rows=10**6, epsilon=1.0, delta=1e-6, bounds=(-1, 9), classes=[0, 1])
+    assert many.fit(ROWS, LABELS).family_ == "GradientBoosting"
+    many.save(tmp_path / "model.npz")
+    assert (learn.load(tmp_path / "model.npz").predict(ROWS) == many.predict(ROWS)).all()
+
+
+def test_scaling_none_buys_nothing_first() -> None:
+    model = learn.GaussianNB(scaling=None, epsilon=1.0, bounds=(-1, 9), classes=[0, 1])
+    charged: list[Any] = []
+    budget = type(
+        "Payer", (), {"require": lambda *_: None, "charge": lambda _, event, about: charged.append(event)}
+    )
+    model.set_params(budget=budget()).fit(ROWS, LABELS)
+    assert len(charged) == 1
+    with pytest.raises(sf.errors.UsageError, match="scaling"):
+        learn.GaussianNB(scaling="much", epsilon=1.0, bounds=(-1, 9), classes=[0, 1]).fit(ROWS, LABELS)
