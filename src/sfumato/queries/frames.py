@@ -231,6 +231,11 @@ class Frame(Generic[AskedQuestion, Parts]):
         """The steps that led here, as they were typed."""
         return ".".join(self.steps)
 
+    def select_rows(self, asked: str) -> Relation:
+        """Return which rows these are, for what takes rows and no groups."""
+        self._require_plain(asked)
+        return self.relation
+
     @property
     def columns(self) -> list[str]:
         """The names of the columns that can be used in the next step."""
