@@ -202,7 +202,8 @@ class PrivateEstimator(PaidEstimator, ABC):
     def fit_checked(self, rows: NDArray[Any], target: Any) -> Self:
         """Charge, then learn from rows that were checked, of which there may be none."""
         with self._paying() as (budget, pay), quiet_arithmetic():
-            found = self._given(np.asarray(rows), target)
+            # Sets of items are no array.
+            found = self._given(np.asarray(rows) if isinstance(rows, np.ndarray) else rows, target)
             self._learn(ArrayOracle(found.declared, budget, found.arrays, pay))
         return self
 
