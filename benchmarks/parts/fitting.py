@@ -12,6 +12,7 @@ from itertools import combinations_with_replacement
 from typing import TYPE_CHECKING, Any
 
 from parts.measuring import peak_megabytes, timed
+from parts.rounds import ROUNDS, fitted_in_rounds, plain_rounds
 from parts.wide import FEATURES, LABEL, TARGET
 
 if TYPE_CHECKING:
@@ -87,12 +88,16 @@ def main(request: dict[str, Any]) -> None:
 
         lab = sf.open(request["lab"])
         asked = recorded(lab)
-        cost = timed(lambda: fitted(lab, request["model"]))
+        fit = fitted_in_rounds if request["model"] in ROUNDS else fitted
+        cost = timed(lambda: fit(lab, request["model"]))
     else:
         import duckdb
 
         with duckdb.connect(request["database"], read_only=True) as connection:
-            cost = timed(lambda: connection.sql(plain(request["model"])).to_arrow_table())
+            if request["model"] in ROUNDS:
+                cost = timed(lambda: plain_rounds(connection, request["model"]))
+            else:
+                cost = timed(lambda: connection.sql(plain(request["model"])).to_arrow_table())
     answer = {"cpu": cost.cpu, "wall": cost.wall, "peak": peak_megabytes(), "scans": len(asked)}
     print(json.dumps(answer))
 

@@ -209,10 +209,11 @@ def test_every_function_means_the_same(asking: Asking, monkeypatch: pytest.Monke
     monkeypatch.setattr(
         expressions, "apply_function", lambda name, parts: called.add(name) or call(name, parts)
     )
+    words = tuple(f"{each} LIKE '%1%' OR {each} LIKE '%a%'" for each in questions.WORDS)
     sums = tuple(f"SUM({each}) AS a{i}, COUNT({each}) AS b{i}" for i, each in enumerate(questions.NUMBERS))
     counts = tuple(
         f"COUNT(*) FILTER (WHERE {each}) AS n{i}, SUM(cost) FILTER (WHERE {each}) AS c{i}"
-        for i, each in enumerate(questions.CONDITIONS)
+        for i, each in enumerate((*questions.CONDITIONS, *words))
     )
     asked = [f"SELECT {several} FROM visits" for several in _several(sums, 8) + _several(counts, 8)]
     asked += [f"SELECT {each} AS k, COUNT(*) AS n FROM visits GROUP BY {each}" for each in questions.KEYS]

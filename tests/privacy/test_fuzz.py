@@ -134,7 +134,7 @@ class Grammar:
         if self.chance(0.5):
             parts += ["WHERE", self.condition(3)]
         if keys or self.chance(self.odd):
-            parts += ["GROUP BY", ", ".join(keys) or self.key("ward")]
+            parts += ["GROUP BY", self.grouped(", ".join(keys) or self.key("ward"))]
         return " ".join([*parts, *self.after()])
 
     def table(self) -> str:
@@ -155,7 +155,31 @@ class Grammar:
         shown = self.aggregate()
         if self.chance(0.2):
             shown = f"{shown} {self.one(('+', '-', '*', '/'), self.sign)} {self.any(self.aggregate(), '2')}"
+        if self.chance(0.2):
+            shown = self.computed(shown)
         return f"{shown} AS {self.one((name,), self.name)}"
+
+    def grouped(self, keys: str) -> str:
+        if self.chance(0.85):
+            return keys
+        return self.any("ROLLUP ({})", "CUBE ({})", "GROUPING SETS (({}), ())", "GROUPING SETS ({})").format(
+            keys
+        )
+
+    def computed(self, shown: str) -> str:
+        """Something that is computed from a released number, or is written as if it were."""
+        order = f"ORDER BY {self.any('COUNT(*)', 'ward', '1', self.aggregate())} {self.any('', 'DESC')}"
+        over = self.any("()", f"({order})", f"(PARTITION BY ward {order})", f"({order} ROWS 1 PRECEDING)")
+        return self.any(
+            f"ROUND({shown}, {self.any('0', '1', '-1', '99', self.literal())})",
+            f"{self.any('RANK', 'ROW_NUMBER', 'DENSE_RANK', 'NTILE', 'CUME_DIST')}() OVER {over}",
+            f"{self.any('SUM', 'AVG', 'MAX', 'LAG', 'LEAD', 'COUNT')}({shown}) OVER {over}",
+            f"CASE WHEN {shown} > {self.literal()} THEN {self.literal()} ELSE {shown} END",
+            f"{self.any('SQRT', 'LN', 'EXP', 'UPPER', 'ABS', 'FLOOR')}({shown})",
+            f"{shown} {self.any('||', '%', '//', '/', '>')} {self.any(self.literal(), shown)}",
+            f"CAST({shown} AS {self.any('INT', 'VARCHAR', 'DATE', 'DOUBLE')})",
+            f"COALESCE({shown}, {self.literal()})",
+        )
 
     def aggregate(self) -> str:
         function = self.one(AGGREGATES[:7], lambda: self.any(*AGGREGATES))

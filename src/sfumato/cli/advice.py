@@ -23,7 +23,7 @@ _WORDS = (
     (r"lab\.register(\([^)]*\))?", "sfumato table add NAME SOURCE …"),
     (r"lab\.advance(\([^)]*\))?", "sfumato table advance NAME SOURCE"),
     (r"lab\.drop(\([^)]*\))?", "sfumato table drop NAME"),
-    (rf"sf\.create\({_NAME}\)", r"sfumato init \1"),
+    (rf"sf\.create\({_NAME}\)", r"--lab FOLDER for a lab that is there, or sfumato init \1"),
     (r"sf\.create", "sfumato init"),
     (rf"sf\.open\({_NAME}\)", r"--lab \1"),
     (r"sf\.open", "--lab"),

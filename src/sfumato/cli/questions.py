@@ -98,12 +98,14 @@ def publish(sql: str, folder: str, as_json: bool, spend: dict[str, Any]) -> None
 @lab_option
 @as_json
 def published(folder: str, as_json: bool) -> None:
-    """Show what was published, with the answers."""
-    every = sf.open(folder).published()
-    if as_json:
-        show_json([each.describe() for each in every])
-    else:
-        print_text("\n\n".join(map(str, every)) or "Nothing has been published yet.")
+    """Show what was published, with the answers. The folder may be a copy."""
+    lab = open_to_read(folder)
+    with closing(lab.ledger):
+        every = lab.published()
+        if as_json:
+            show_json([each.describe() for each in every])
+        else:
+            print_text("\n\n".join(map(str, every)) or "Nothing has been published yet.")
 
 
 @click.command()

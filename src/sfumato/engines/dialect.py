@@ -58,8 +58,8 @@ class Dialect(Protocol):
         Pieces at the ends are compared once, those between them at most once at every place.
         """
 
-    def write_digits(self, number: str) -> str:
-        """Count the binary digits of a positive integer of 64 bits."""
+    def write_digits(self, number: str, reach: int) -> str:
+        """Count the binary digits of a positive integer of 64 bits, which lies no farther from zero."""
 
     def write_fold(self, text: str, upper: bool) -> str:
         """Write the 26 letters of English in the other case, and leave all others as they are."""

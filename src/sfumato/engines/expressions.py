@@ -150,7 +150,9 @@ class Expressions:
                 number = f"CAST({self.write_value(of)} AS {self.dialect.double})"
                 return f"CAST(floor(sqrt(abs({number}))) AS BIGINT)"
             case Binary(of):
-                return self.dialect.write_digits(f"CAST({self.write_value(of)} AS BIGINT)")
+                return self.dialect.write_digits(
+                    f"CAST({self.write_value(of)} AS BIGINT)", self.ranges.reach(of)
+                )
             case Length(text):
                 return self.find_test(part) or f"length({self.write_value(text)})"
             case Folded(text, upper):

@@ -29,11 +29,11 @@ class AccountView:
     left_epsilon: float
 
     def sentence(self) -> str:
-        """Return what is left, as a bar and in words."""
-        filled = round(self.left_share * 20)
+        """Return what is left, as a bar and in words: the ε of the largest question still possible."""
+        filled = min(20, max(0, round(self.left_epsilon / self.epsilon * 20)))
         bar = "█" * filled + "░" * (20 - filled)
-        of = f"{self.epsilon:.4g}" + (f", δ = {self.delta:.3g}" if self.delta else "")
-        rest = f"{self.left_share:.0%} left: one question of up to ε = {self.left_epsilon:.4g} of {of}"
+        of = f"{self.epsilon:.4g}" + (f" (δ = {self.delta:.3g})" if self.delta else "")
+        rest = f"ε = {self.left_epsilon:.4g} of {of} left, as the largest question that can still be asked"
         return f"{self.name}  {bar}  {rest}"
 
     def to_dict(self) -> dict[str, Any]:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, replace
+from fractions import Fraction
+from html import escape
 from typing import TYPE_CHECKING, Any, Unpack
 
+from sfumato import viz
 from sfumato.curator.answers.intervals import column_type
-from sfumato.curator.answers.release import show_cell
+from sfumato.curator.answers.numbers_shown import show_cell, show_label
 from sfumato.curator.answers.stage_types import arrow_kind, infer_kinds, kind_of_arrow, unify_kinds
 from sfumato.curator.answers.stages import StagedRows, as_kind, run_stages
 from sfumato.curator.catalog.description import PublicFacts
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import pandas as pd
+    import polars as pl
     import pyarrow as pa
 
     from sfumato.curator.answers.quote import Quote
@@ -88,6 +92,24 @@ class UnionQuote:
         """Share of the budget that all of them would take."""
         return sum(each.share for each in self.parts)
 
+    @property
+    def epsilon(self) -> Fraction | None:
+        """The pure ε of all of them; none where the noise is Gaussian."""
+        known = [each.epsilon for each in self.parts if each.epsilon is not None]
+        return sum(known, Fraction(0)) if len(known) == len(self.parts) else None
+
+    @property
+    def free(self) -> bool:
+        """Whether all of them were answered before."""
+        return all(each.free for each in self.parts)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all of it, ready for JSON."""
+        return {"parts": [each.to_dict() for each in self.parts]}
+
+    def _repr_html_(self) -> str:
+        return "".join(each._repr_html_() for each in self.parts)
+
     def __str__(self) -> str:
         return "\n".join(f"part {place}\n{each}" for place, each in enumerate(self.parts, start=1))
 
@@ -128,11 +150,27 @@ class UnionAnswer:
         """Return all rows as a pandas frame."""
         return self.to_arrow().to_pandas()
 
+    def to_polars(self) -> pl.DataFrame:
+        """Return all rows as a polars frame."""
+        import polars as pl
+
+        return pl.DataFrame(self.to_arrow())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the answer of each question, ready for JSON."""
+        return {"parts": [each.to_dict() for each in self.parts]}
+
+    def _repr_html_(self) -> str:
+        header, *rows = self._shown()
+        notes = "".join(f"<p>{escape(receipt.sentence())}</p>" for receipt in self.receipts)
+        return viz.html_table(header, rows) + notes
+
+    def _shown(self) -> list[list[str]]:
+        columns = [[show_cell(cell) for cell in cells] for cells, _ in self._columns.values()]
+        return [list(self._columns), *(list(row) for row in zip(*columns, strict=True))]
+
     def __str__(self) -> str:
-        rows = [
-            list(self._columns),
-            *zip(*([show_cell(cell) for cell in cells] for cells, _ in self._columns.values()), strict=True),
-        ]
+        rows = self._shown()
         widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
         lines = [
             "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows
@@ -177,7 +215,7 @@ class DeclaredValues(PublicFacts):
 
     @property
     def lines(self) -> list[tuple[str, ...]]:
-        return [tuple(show_cell(cell) for cell in row) for row in zip(*self._rows.columns, strict=True)]
+        return [tuple(show_label(cell) for cell in row) for row in zip(*self._rows.columns, strict=True)]
 
     def sentences(self) -> list[str]:
         """Return what the list is."""

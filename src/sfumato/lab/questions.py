@@ -5,14 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from sfumato.curator.answers.expected_error import SentenceError
 from sfumato.curator.answers.measure import Measure
 from sfumato.curator.answers.rank_error import rank_error
 from sfumato.curator.answers.results import ChosenRange, ChosenValues, NoisyFigure, Receipt
 from sfumato.curator.catalog.description import ColumnDescription, describe_domain, describe_table
+from sfumato.curator.catalog.domains import FreeTexts, Listed
 from sfumato.curator.gate import decode_answer
+from sfumato.curator.lower.expressions import lower_expression
+from sfumato.curator.lower.lowered_value import require_number
 from sfumato.curator.lower.relations import lower_relation
 from sfumato.curator.plan.distances import plan_distance
 from sfumato.curator.plan.plan import price_question
@@ -21,7 +24,15 @@ from sfumato.curator.plan.selections import plan_subsample, plan_top, require_li
 from sfumato.curator.plan.spend import Needs
 from sfumato.curator.plan.steps import Choices
 from sfumato.curator.plan.work import MOST_SCANS
-from sfumato.curator.question.relation import Alias, BaseTable, Comparison, Filter, Literal
+from sfumato.curator.question.measurement import (
+    CountOf,
+    DistinctUnits,
+    GroupKey,
+    Output,
+    Question,
+    SortKey,
+)
+from sfumato.curator.question.relation import Alias, BaseTable, Comparison, Filter, Literal, Name
 from sfumato.errors import PolicyError
 from sfumato.lab.partition import Partition
 from sfumato.lab.query import Query
@@ -33,7 +44,7 @@ if TYPE_CHECKING:
 
     from sfumato.curator.catalog.catalog import Table
     from sfumato.curator.catalog.description import TableDescription
-    from sfumato.curator.catalog.domains import Listed, Numbers, Periods
+    from sfumato.curator.catalog.domains import Numbers, Periods
     from sfumato.curator.lower.lowered_value import LoweredValue
     from sfumato.curator.lower.row_source import RowSource
     from sfumato.curator.payer import Payer, Spending
@@ -42,7 +53,7 @@ if TYPE_CHECKING:
     from sfumato.curator.plan.priced import Plan
     from sfumato.curator.plan.selections import BlockEstimates, BlockQuantiles, Top
     from sfumato.curator.plan.spend import Spend
-    from sfumato.curator.question.measurement import Aggregate, Question
+    from sfumato.curator.question.measurement import Aggregate
     from sfumato.curator.question.relation import Expression, Relation
     from sfumato.ledger import Released
     from sfumato.queries.frames import Frame
@@ -70,14 +81,35 @@ class FrameQuestions:
         self, relation: Relation, column: Expression, k: int, by_units: bool, text: str
     ) -> Measure[ChosenValues]:
         """Return the question for the most frequent values of a column."""
-        places = parse_whole(k, "k")
-        require_listed(self._rows(relation), column)
+        places, source = parse_whole(k, "k"), self._rows(relation)
+        if isinstance(lower_expression(column, source.scope).domain, FreeTexts):
+            found = self._top_discovered(source, relation, column, places, by_units, text)
+            return cast("Measure[ChosenValues]", found)
+        require_listed(source, column)
 
         def plan(spending: Spending) -> TopPlan:
             rows = self._rows(relation)
             return plan_top(rows, column, places, by_units, self._one_choice(rows, spending))
 
         return Measure(self.payer, text, plan, _read_top, _top_error)
+
+    def _top_discovered(
+        self, source: RowSource, relation: Relation, column: Expression, k: int, by_units: bool, text: str
+    ) -> Query:
+        """Return the question for groups that are discovered, of which those with most rows are shown."""
+        unit = source.table.unit.column
+        number = DistinctUnits(Name(unit)) if by_units and unit is not None else CountOf()
+        shown = (Output("value", GroupKey(0)), Output("count", number))
+        question = Question(relation, (column,), shown, order=(SortKey(number, descending=True),), limit=k)
+        return Query(self.payer, question, text)
+
+    def declared_ends(self, relation: Relation, column: Expression) -> tuple[Fraction, Fraction] | None:
+        """Return the bounds of a number; None where values are listed."""
+        part = lower_expression(column, self._rows(relation).scope)
+        if isinstance(part.domain, Listed):
+            return None
+        domain = require_number(part, "The column of a histogram")[1]
+        return domain.value_at(domain.low), domain.value_at(domain.high)
 
     def distance(self, relation: Relation, wanted: Property, text: str) -> Measure[NoisyFigure]:
         """Return the question for how few units must change until a property holds."""

@@ -18,11 +18,13 @@ if TYPE_CHECKING:
     from sfumato.curator.catalog.description import PublicFacts
     from sfumato.curator.hostile.reading import SlotReader
     from sfumato.curator.payer import LabAccess
+    from sfumato.curator.question.relation import Relation
     from sfumato.lab.graph import Graph
     from sfumato.lab.partition import Partition
     from sfumato.lab.sq_oracle import QueryOracle
     from sfumato.learn.base.estimator import PaidEstimator
     from sfumato.learn.evaluation import Evaluation
+    from sfumato.learn.regression_scores import RegressionEvaluation
     from sfumato.privacy.exact import Number
     from sfumato.queries.frames import Frame
 
@@ -105,45 +107,51 @@ class Session:
         self,
         estimator: Fitted,
         *,
-        table: str,
+        table: str | Frame[Query, Partition],
         features: Sequence[str],
         target: str | None = None,
         rows_per_unit: int = 1,
+        split: tuple[float, str] | None = None,
     ) -> Fitted:
         """Learn from a table, with bounds and classes from the catalog; charged first, round by round.
 
+        The table is given by its name, or as a frame such as `s.table("visits").where("age >= 18")`.
         One row of each unit counts, or as many as `rows_per_unit` says, which is priced for so many. A
-        `sf.learn.Search` is charged once, for all its runs.
+        `sf.learn.Search` is charged once, for all its runs. `split=(0.8, "train")` learns from four units in
+        five, which a keyed hash chooses, and leaves the others for `split=(0.8, "test")`.
         """
         from sfumato.learn import Search
         from sfumato.learn.base.fit_table import fit_table
         from sfumato.learn.search_tables import search_table
-        from sfumato.queries.aggregations import require_name
 
         fits: Any = search_table if type(estimator) is Search else fit_table
-        fitted: Fitted = fits(self._payer, estimator, require_name(table), features, target, rows_per_unit)
+        rows = _select_rows(table, "fit")
+        fitted: Fitted = fits(self._payer, estimator, rows, features, target, rows_per_unit, split)
         return fitted
 
     def evaluate(
         self,
         model: Any,
         *,
-        table: str,
+        table: str | Frame[Query, Partition],
         target: str,
         epsilon: Any = None,
         delta: Any = None,
         rho: Any = None,
         rows_per_unit: int = 1,
+        split: tuple[float, str] | None = None,
         confidence: float = 0.95,
         bins: int = 20,
-    ) -> Evaluation:
-        """Measure a linear classifier that was learnt behind the curator on a table; charged first."""
-        from sfumato.learn.evaluate_tables import evaluate_table
-        from sfumato.learn.evaluation import EvaluationPlan, read_budget
-        from sfumato.queries.aggregations import require_name
+    ) -> Evaluation | RegressionEvaluation:
+        """Measure a model on a table, or on the rows of a frame; charged first.
 
-        measure, budget = EvaluationPlan.of(model, confidence, bins), read_budget(epsilon, delta, rho)
-        return evaluate_table(self._payer, model, require_name(table), target, measure, budget, rows_per_unit)
+        `split=(0.8, "test")` measures it on the units that a fit with `split=(0.8, "train")` left out.
+        """
+        from sfumato.learn.evaluate_tables import EvaluationRequest, evaluate_table
+
+        rows, spend = _select_rows(table, "evaluate"), {"epsilon": epsilon, "delta": delta, "rho": rho}
+        asked = EvaluationRequest(target, spend, rows_per_unit, split, confidence, bins)
+        return evaluate_table(self._payer, model, rows, asked)
 
     @property
     def budget(self) -> BudgetView:
@@ -157,3 +165,11 @@ class Session:
     def __repr__(self) -> str:
         hostile = "" if self._payer.slots is None else ", hostile=True"
         return f"Session({self._analyst or 'steward'!r}{hostile})"
+
+
+def _select_rows(table: str | Frame[Query, Partition], asked: str) -> str | Relation:
+    """Return the name of a table, or which rows of tables a frame has."""
+    from sfumato.queries.aggregations import require_name
+    from sfumato.queries.frames import Frame
+
+    return table.select_rows(asked) if isinstance(table, Frame) else require_name(table)

@@ -28,7 +28,7 @@ from sfumato.learn.convex.planning import (
     rows_needed,
 )
 from sfumato.learn.decomposition import PCA
-from sfumato.learn.evaluation import Evaluation, Measured, evaluate
+from sfumato.learn.evaluation import Evaluation, evaluate
 from sfumato.learn.itemsets.estimators import AssociationRules, FrequentItemsets
 from sfumato.learn.kernel import KernelSVC
 from sfumato.learn.linear.classifiers import ConvexERM, LinearSVC, LogisticRegression
@@ -37,6 +37,7 @@ from sfumato.learn.naive_bayes import CategoricalNB, GaussianNB
 from sfumato.learn.neighbors import NearestNeighbors
 from sfumato.learn.perceptron import Perceptron
 from sfumato.learn.preprocessing import Bins, RobustScaler, StandardScaler
+from sfumato.learn.regression_scores import Measured, RegressionEvaluation
 from sfumato.learn.scaler import Scaler
 from sfumato.learn.search import Search
 from sfumato.learn.trees.boosting import GradientBoosting, GradientBoostingRegressor
@@ -66,6 +67,9 @@ ESTIMATORS = (
     "Scaler",
     "StandardScaler",
 )
+"""What may be fitted behind the curator."""
+
+SAVED = (*ESTIMATORS, "Search")
 """What a file may name; nothing else is ever loaded."""
 
 __all__ = [
@@ -93,6 +97,7 @@ __all__ = [
     "Measured",
     "NearestNeighbors",
     "Perceptron",
+    "RegressionEvaluation",
     "RobustScaler",
     "Scaler",
     "Search",

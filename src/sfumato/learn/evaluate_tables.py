@@ -1,4 +1,4 @@
-"""Evaluating a linear classifier on a table behind the curator: engines compute scores and count rows.
+"""Evaluating a model on a table behind the curator: engines score linear classifiers, NumPy all other models.
 
 Because : docs/proofs/search.md#evaluation
 """
@@ -6,16 +6,21 @@ Because : docs/proofs/search.md#evaluation
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sfumato import learn
 from sfumato.curator.lower.computed import ComputedColumns, sum_values
 from sfumato.errors import PolicyError
 from sfumato.learn.base.fit_table import rebuild_estimator
 from sfumato.learn.base.saving import list_learned
-from sfumato.learn.evaluation import NoisyCounts
+from sfumato.learn.evaluation import EvaluationPlan, NoisyCounts, plan_evaluation
+from sfumato.learn.evaluation_kernel import EvaluationKernel
 from sfumato.learn.linear.scores import LinearClassifier, choose_row_norm
+from sfumato.learn.search_tables import require_one_each
+from sfumato.noise.audit_hook import unobserved
 from sfumato.oracle.blocks import (
     COUNT,
     Add,
@@ -30,19 +35,25 @@ from sfumato.oracle.blocks import (
     calibrate_noise,
     share_of,
 )
-from sfumato.oracle.declared import require_labels
+from sfumato.oracle.declared import Feature, require_labels
 from sfumato.oracle.guarantee import Guarantee
+from sfumato.oracle.over_held_rows import list_figures
 from sfumato.oracle.over_tables import FitRounds, describe_unit, lower_private_table
+from sfumato.oracle.row_kernels import price_kernel
 from sfumato.oracle.table_blocks import limit_rows, price_blocks
-from sfumato.oracle.table_features import CatalogFeatures, clip_source_rows
+from sfumato.oracle.table_features import clip_source_rows, declare_features
 from sfumato.privacy.exact import parse_whole
 from sfumato.privacy.neighbours import Neighbours
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from sfumato.curator.lower.row_source import RowSource
     from sfumato.curator.payer import Payer
     from sfumato.curator.plan.spend import Spend
-    from sfumato.learn.evaluation import Evaluation, EvaluationPlan
+    from sfumato.curator.question.relation import Relation
+    from sfumato.learn.evaluation import Evaluation
+    from sfumato.learn.regression_scores import RegressionEvaluation
     from sfumato.oracle.blocks import Value
     from sfumato.oracle.declared import Declared
     from sfumato.oracle.fit_budget import FitBudget
@@ -51,51 +62,100 @@ _ONE = 2**24
 """The integer that stands for a score of 1. Privacy does not depend on it."""
 
 
+@dataclass(frozen=True, slots=True)
+class EvaluationRequest:
+    """What an analyst asks of a model on a table."""
+
+    target: str
+    spend: Mapping[str, Any]
+    rows_per_unit: int = 1
+    split: Any = None
+    confidence: float = 0.95
+    bins: int = 20
+
+
 def evaluate_table(
-    payer: Payer,
-    model: Any,
-    table: str,
-    target: str,
-    measure: EvaluationPlan,
-    budget: FitBudget,
-    rows_per_unit: int,
-) -> Evaluation:
-    """Count rows by their class and the predicted one, and for two classes by score; each is a round."""
-    rows = lower_private_table(payer, table)
-    bounded, each = limit_rows(rows, parse_whole(rows_per_unit, "rows_per_unit"))
-    if not isinstance(model, LinearClassifier) or not hasattr(model, "feature_names_in_"):
-        raise _not_supported()
+    payer: Payer, model: Any, table: str | Relation, asked: EvaluationRequest
+) -> Evaluation | RegressionEvaluation:
+    """Measure a model on the rows of a table.
+
+    Engines score linear classifiers and count rows by class; other models are measured on rows in memory.
+    """
     # Of the model only what it learnt takes part: nothing that was set on the object stands for a method.
-    learned, model = list_learned(model), rebuild_estimator(model)
-    vars(model).update(learned)
-    declared = CatalogFeatures(bounded).declare(
-        model.feature_names_in_.tolist(), target, model, classifies=True
-    )
-    found, cut = clip_source_rows(bounded, declared, choose_row_norm(declared), 1.0)
-    # A model from columns with other bounds would be scored on another scale.
-    if not model.accepts(cut) or require_labels(declared).classes != measure.classes:
+    model = rebuild_model(model)
+    rows = lower_private_table(payer, table, asked.split)
+    bounded, each = limit_rows(rows, parse_whole(asked.rows_per_unit, "rows_per_unit"))
+    if not hasattr(model, "feature_names_in_"):
         raise _not_supported()
-    layers = ComputedColumns(found)
-    scores = _scores(model, cut, layers)
-    cells = _Cells(FitRounds(payer, type(model).__name__, "evaluate"), layers.source, budget)
-    first, second = measure.shares
-    label, size = require_labels(declared).value, len(measure.classes)
-    confusion = cells.release_counts(
-        CellKey(label, size), CellKey(_predicted_class(scores, layers), size), layers, first
-    )
-    scored = None
-    if second:
-        place = CellKey(_score_bin(scores[0], measure.bins, layers), measure.bins)
-        scored = cells.release_counts(CellKey(label, 2), place, layers, second)
+    names = [str(name) for name in model.feature_names_in_]
+    bounded, declared = declare_features(bounded, names, asked.target, model)
+    goal = declared.target
+    ends = (goal.middle - goal.half, goal.middle + goal.half) if isinstance(goal, Feature) else None
+    measure = plan_evaluation(model, ends, asked.confidence, asked.bins)
+    budget = measure.read_budget(asked.spend)
     promised = Guarantee.of(budget, unit=describe_unit(rows, each), neighbours=rows.table.neighbours)
-    return measure.summarize(confusion, scored, promised)
+    if isinstance(measure, EvaluationPlan):
+        if require_labels(declared).classes != measure.classes:
+            raise _not_supported()
+        if isinstance(model, LinearClassifier):
+            found, cut = clip_source_rows(bounded, declared, choose_row_norm(declared), 1.0)
+            # A model from columns with other bounds would be scored on another scale.
+            if model.accepts(cut):
+                rounds = FitRounds(payer, type(model).__name__, "evaluate")
+                label = require_labels(declared).value
+                counts = _ScoredTable(model, found, cut, label, measure, rounds, budget).count_rows()
+                return measure.summarize_counts(*counts, promised)
+    require_one_each(rows, each, "an evaluation of this model")
+    kernel = EvaluationKernel.of(model, declared, measure, budget, asked.spend)
+    plan = price_kernel(bounded, list_figures(declared), kernel, budget.main)
+    if not payer.was_answered(plan):
+        unobserved(kernel.rehearse)
+    (answer,) = FitRounds(payer, type(model).__name__, "evaluate").pay(plan, budget)
+    return measure.summarize(answer, promised, budget)
+
+
+def rebuild_model(model: Any) -> Any:
+    """Return a new model with the parameters and with what was learnt; of a search, its best."""
+    model = model.best_estimator_ if type(model) is learn.Search else model
+    learned = list_learned(model)
+    made = rebuild_estimator(model)
+    made.__dict__.update(learned)
+    return made
+
+
+@dataclass(frozen=True, slots=True)
+class _ScoredTable:
+    """Rows of a table, clipped as a linear classifier was taught, whose scores an engine computes."""
+
+    model: LinearClassifier
+    rows: RowSource
+    cut: Declared
+    label: Value
+    measure: EvaluationPlan
+    rounds: FitRounds
+    budget: FitBudget
+
+    def count_rows(self) -> tuple[NoisyCounts, NoisyCounts | None]:
+        """Count rows by their class and the predicted one, and for two classes by score; each is a round."""
+        layers = ComputedColumns(self.rows)
+        scores = _scores(self.model, self.cut, layers)
+        cells = _Cells(self.rounds, layers.source, self.budget)
+        first, second = self.measure.shares
+        size, bins = len(self.measure.classes), self.measure.bins
+        confusion = cells.release_counts(
+            CellKey(self.label, size), CellKey(_predicted_class(scores, layers), size), layers, first
+        )
+        if not second:
+            return confusion, None
+        place = CellKey(_score_bin(scores[0], bins, layers), bins)
+        return confusion, cells.release_counts(CellKey(self.label, 2), place, layers, second)
 
 
 def _not_supported() -> PolicyError:
     return PolicyError(
         "SF-E141",
-        "Behind the curator, only linear classifiers that were fitted on such columns can be evaluated.",
-        try_="s.fit(sf.learn.LogisticRegression(…), …), and the same table or one like it",
+        "Behind the curator, a model is evaluated on columns with the names and classes it was fitted on.",
+        try_="a model from s.fit(…), or one fitted on a frame with the same columns",
     )
 
 

@@ -13,8 +13,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sfumato.curator.lower.computed import sum_values
-from sfumato.learn.base.estimator import check_classes
-from sfumato.learn.base.supervised import PrivateClassifier, check_target
+from sfumato.learn.base.supervised import PrivateClassifier
 from sfumato.learn.first_look import CHECK_SHARE, look_first, scores_beat_commonest, wants_look
 from sfumato.oracle.arrays.coded_rows import EncodedRows
 from sfumato.oracle.arrays.features import check_categories, encode_labels, read_listed_arrays
@@ -280,9 +279,7 @@ class CategoricalNB(PrivateClassifier):
         return scores
 
     def _checked(self, X: Any, y: Any) -> tuple[Any, Any]:  # noqa: N803
-        rows = self._check_rows(X, dtype=None)
-        self.classes_ = np.array(check_classes(self.classes))
-        return rows, check_target(rows, y)
+        return self._check_labels(self._check_rows(X, dtype=None), y)
 
     def _rows(self, X: Any) -> Any:  # noqa: N803
         check_is_fitted(self)

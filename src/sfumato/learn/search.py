@@ -68,8 +68,9 @@ class Search(PaidEstimator):
     """The best setting of an estimator, for the price of a few fits however many are tried.
 
     `grid` lists values for each parameter. A run takes one of all combinations at random, learns from three
-    rows in four and is scored on the rest: accuracy of a classifier, squared error of a regressor. There are
-    `runs` of them on average; how many there are is drawn at random, and not told.
+    rows in four and is scored on the rest. There are `runs` of them on average; how many there are is drawn
+    at random, and not told. `best_score_` is the noisy score of the best: the accuracy of a classifier; of a
+    regressor one minus the mean squared error, where the bounds of the target are 1 apart.
 
     Privacy
     -------
@@ -90,6 +91,7 @@ class Search(PaidEstimator):
         epsilon: Any = None,
         delta: Any = None,
         runs: Any = 10,
+        verbose: Any = False,
         budget: Any = None,
     ) -> None:
         self.estimator = estimator
@@ -97,6 +99,7 @@ class Search(PaidEstimator):
         self.epsilon = epsilon
         self.delta = delta
         self.runs = runs
+        self.verbose = verbose
         self.budget = budget
 
     # ---- what it costs ----

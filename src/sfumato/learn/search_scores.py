@@ -50,9 +50,16 @@ def round_qualities(quality: Floats, rows: int) -> Ints:
 
 
 def release_score(qualities: Ints, spend: Spend) -> float:
-    """Return the noisy number of rows that are met, from the quality of each."""
+    """Return the noisy share of rows that are met, from the quality of each.
+
+    A row adds its quality to one sum and what it lacks to another, together 1: both have the noise of one.
+    """
     noise = calibrate_noise(SumBlock((), _QUALITY, _QUALITY**2), spend, 1, False)
-    return float(noise.release(np.array([int(qualities.sum())]))[0]) / _QUALITY
+    met = int(qualities.sum())
+    sums = noise.release(np.array([met, len(qualities) * _QUALITY - met]))
+    # Fewer rows than the noise could have made say little, whichever share of them is met.
+    rows = max(float(sums[0]) + float(sums[1]), 2 * noise.deviation, float(_QUALITY))
+    return min(1.0, max(0.0, float(sums[0]) / rows))
 
 
 def score_own_rows(fitted: Any, rows: Any, targets: Any) -> Ints:

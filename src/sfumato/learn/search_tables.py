@@ -28,7 +28,7 @@ from sfumato.oracle.over_held_rows import HeldRowsOracle, RowLayout, list_figure
 from sfumato.oracle.over_tables import check_column_names, describe_unit, lower_private_table
 from sfumato.oracle.row_kernels import price_kernel
 from sfumato.oracle.table_blocks import limit_rows
-from sfumato.oracle.table_features import CatalogFeatures
+from sfumato.oracle.table_features import declare_features
 from sfumato.privacy.canonical import tagged
 from sfumato.privacy.events import group
 from sfumato.privacy.exact import parse_whole
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from sfumato.curator.lower.row_source import RowSource
     from sfumato.curator.payer import Payer
     from sfumato.curator.plan.spend import Spend
+    from sfumato.curator.question.relation import Relation
     from sfumato.learn.base.estimator import PrivateEstimator
     from sfumato.learn.search import Search, SearchPlan
     from sfumato.privacy.events import BestOf, Event
@@ -60,18 +61,22 @@ _EXACT = "gradient"
 
 
 def search_table(
-    payer: Payer, asked: Search, table: str, features: Sequence[str], target: str | None, rows_per_unit: int
+    payer: Payer,
+    asked: Search,
+    table: str | Relation,
+    features: Sequence[str],
+    target: str | None,
+    rows_per_unit: int,
+    split: Any = None,
 ) -> Search:
     """Find the best setting on a table and return the search, fitted."""
     given, asked = asked, type(asked)(**read_parameters(asked))
     estimator = _require_searchable(asked.estimator, target)
-    rows = lower_private_table(payer, table)
-    _require_one_each(rows, parse_whole(rows_per_unit, "rows_per_unit"))
+    rows = lower_private_table(payer, table, split)
+    require_one_each(rows, parse_whole(rows_per_unit, "rows_per_unit"), "a search")
     bounded, each = limit_rows(rows, 1)
     names = check_column_names(features)
-    declared = CatalogFeatures(bounded).declare(
-        names, target, estimator, classifies=hasattr(estimator, "classes")
-    )
+    bounded, declared = declare_features(bounded, names, target, estimator)
     plan, settings = _plan_search(asked, estimator)
     always = _ALWAYS * parse_whole(asked.runs, "runs")
     best = BestRunKernel.of(estimator, settings, RowLayout.of(declared), plan, always)
@@ -82,10 +87,16 @@ def search_table(
         unobserved(best.rehearse)
     (answer,) = decode_answer(payer.pay(priced, f"search {best.kind}").answer)
     winner = best.make_estimator(answer["setting"])
+    # What is declared is no part of the charge, and the winner follows the same rules as the runs did.
+    winner.set_params(
+        **{name: each for name, each in read_parameters(estimator).items() if name in _DECLARED}
+    )
     winner.begin_fit(names, declared)
     learned = answer["learned"]
     winner.__dict__.update({} if learned is None else from_json(learned))
-    asked.keep_best(settings[answer["setting"]], None if learned is None else winner, answer["score"])
+    # Answers of earlier versions have the number of rows that were met, and not their share.
+    score = answer.get("share", answer.get("score"))
+    asked.keep_best(settings[answer["setting"]], None if learned is None else winner, score)
     asked.guarantee_ = winner.guarantee_ = Guarantee.of(
         budget, unit=describe_unit(rows, each), neighbours=rows.table.neighbours
     )
@@ -118,12 +129,13 @@ def _in_exact_form(params: dict[str, Any]) -> dict[str, Any]:
     return {**params, "method": _EXACT} if "method" in params else params
 
 
-def _require_one_each(rows: RowSource, rows_per_unit: int) -> None:
+def require_one_each(rows: RowSource, rows_per_unit: int, asked: str) -> None:
+    """Refuse units of several rows, and those that are replaced: what sees rows is proven for neither."""
     if rows_per_unit > 1 or rows.table.neighbours is Neighbours.REPLACE_ONE:
         raise PolicyError(
             "SF-E144",
-            "Behind the curator, a search protects units of one row that are added or removed.",
-            try_="rows_per_unit=1, or s.fit and s.evaluate for each setting, which are charged one by one",
+            f"Behind the curator, {asked} protects units of one row that are added or removed.",
+            try_="rows_per_unit=1, or s.fit for each setting, which are charged one by one",
         )
 
 
@@ -239,7 +251,7 @@ class BestRunKernel:
             self.always,
         )
         # JSON has no infinity, which is the score of a failed run.
-        return {"setting": setting, "score": None if model is None else score, "learned": model}
+        return {"setting": setting, "share": None if model is None else score, "learned": model}
 
     def _run(self, setting: int, rows: NDArray[np.int64], aside: ScoredRows) -> tuple[dict[str, Any], float]:
         """Return what a run learns, as JSON, and its noisy score.

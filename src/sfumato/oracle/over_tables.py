@@ -16,7 +16,9 @@ from sfumato.curator.lower.relations import lower_relation
 from sfumato.curator.plan.selections import plan_choice, plan_ranks
 from sfumato.curator.question.relation import Alias, BaseTable
 from sfumato.engines.kernels.held_rows import hold_rows
+from sfumato.engines.rows import Scan
 from sfumato.engines.value_ranges import ValueRanges
+from sfumato.engines.values import AtLeast, AtMost, Every, UnitBlock
 from sfumato.errors import BudgetError, PolicyError, UsageError
 from sfumato.oracle.blocks import Constant, Either
 from sfumato.oracle.declared import require_labels
@@ -41,6 +43,8 @@ if TYPE_CHECKING:
     from sfumato.curator.plan.priced import Plan
     from sfumato.curator.plan.selections import Ranked
     from sfumato.curator.plan.spend import Spend
+    from sfumato.curator.question.relation import Relation
+    from sfumato.engines.values import Predicate
     from sfumato.noise import TopK
     from sfumato.oracle.arrays.integer_rows import RowTransform
     from sfumato.oracle.blocks import CellKey, SumBlock, Value
@@ -166,9 +170,20 @@ class FitRounds:
 # ---- what a fit is asked on --------------------------------------------------------------------------------
 
 
-def lower_private_table(payer: Payer, table: str) -> RowSource:
-    """Return the rows of a table that has someone to protect in it."""
-    rows = lower_relation(Alias(BaseTable(table), table), payer.lab.table)
+_BLOCKS = 2**16
+"""Blocks that units are in, by bits of a keyed hash."""
+
+
+def lower_private_table(payer: Payer, table: str | Relation, split: Any = None) -> RowSource:
+    """Return the rows of a table, or of what is left of it, that has someone to protect in it.
+
+    A `split` keeps the units on one side of a line that a keyed hash of the unit draws: it depends on the
+    unit alone, so it is a condition like any other and costs nothing.
+    """
+    relation = Alias(BaseTable(table), table) if isinstance(table, str) else table
+    rows = lower_relation(relation, payer.lab.table)
+    if split is not None:
+        rows = _keep_side(rows, split)
     if rows.table.is_public:
         raise PolicyError(
             "SF-Q144",
@@ -176,6 +191,34 @@ def lower_private_table(payer: Payer, table: str) -> RowSource:
             try_="scikit-learn's own estimators",
         )
     return rows
+
+
+def _keep_side(rows: RowSource, split: Any) -> RowSource:
+    """Return the rows of the units on one side: as many as the share says for training, the rest to test."""
+    share, side = _read_split(split)
+    # A block is found by the unit of a stored row, which only the scan of one table has.
+    if not isinstance(rows.rows, Scan):
+        raise PolicyError(
+            "SF-E155", "split takes the rows of one table.", try_="a table without a JOIN or a subquery"
+        )
+    block, line = UnitBlock(rows.rows.at, _BLOCKS), round(share * _BLOCKS)
+    kept: Predicate = AtMost(block, line - 1) if side == "train" else AtLeast(block, line)
+    return replace(rows, where=Every((rows.where, kept)))
+
+
+def _read_split(split: Any) -> tuple[float, str]:
+    try:
+        share, side = split
+        known = 0 < float(share) < 1 and side in ("train", "test")
+    except (TypeError, ValueError):
+        known = False
+    if not known:
+        raise UsageError(
+            "SF-E155",
+            "split must be the share of units to train on, and which side is meant.",
+            try_='split=(0.8, "train") for the fit, split=(0.8, "test") to evaluate',
+        )
+    return float(share), str(side)
 
 
 def describe_unit(rows: RowSource, each: int) -> str:

@@ -66,11 +66,36 @@ class FeatureRules(Protocol):
         """Rules for missing values."""
 
 
+def declare_features(
+    rows: RowSource, features: Sequence[str], target: str | None, estimator: FeatureRules
+) -> tuple[RowSource, Declared]:
+    """Return these columns as features of an estimator, and the target as classes or a number.
+
+    The rows come back with a column for every value that the question computes.
+    """
+    names = (*features, *([target] if target else ()))
+    lowered = {name: lower_expression(Name(name), rows.scope) for name in names}
+    computed = [
+        name
+        for name, part in lowered.items()
+        if not isinstance(part.value, Column) and not isinstance(part.domain, FreeTexts)
+    ]
+    if computed:
+        layers = ComputedColumns(rows)
+        columns = layers.add_columns([lowered[name].value for name in computed])
+        rows = layers.source
+        for name, column in zip(computed, columns, strict=True):
+            lowered[name] = replace(lowered[name], value=column)
+    return rows, CatalogFeatures(lowered).declare(
+        features, target, estimator, classifies=hasattr(estimator, "classes")
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class CatalogFeatures:
     """The columns of a table, as features and targets for learners."""
 
-    rows: RowSource
+    lowered: Mapping[str, LoweredValue]
 
     def declare(
         self, features: Sequence[str], target: str | None, estimator: FeatureRules, *, classifies: bool
@@ -195,7 +220,7 @@ class CatalogFeatures:
         return Labels(part.value, tuple(domain.show_values()))
 
     def _column(self, name: str) -> LoweredValue:
-        return lower_expression(Name(name), self.rows.scope)
+        return self.lowered[name]
 
     def _range_of(self, name: str) -> tuple[Column, tuple[int, int]]:
         part = self._column(name)

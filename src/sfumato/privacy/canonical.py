@@ -52,29 +52,46 @@ def written_by(form: Callable[[Value], dict[str, Any]]) -> Callable[[type[Value]
 
 def canonical_json(value: Any) -> str:
     """Return the JSON text of a value: keys sorted, no spaces, frozen values by their tags."""
-    return _ENCODER.encode(_plain(value))
+    return _Writer().write(value)
 
 
-def _plain(value: Any) -> Any:
-    kind = type(value)
-    if kind in _AS_THEY_ARE:
-        return value
-    if kind is list or kind is tuple:
-        # Lookup tables have thousands of integers: none of them is called for on its own.
-        return value if _AS_THEY_ARE.issuperset(map(type, value)) else [_plain(part) for part in value]
-    form = _FORMS.get(kind)
-    if form is not None:
-        return {
-            name: part if type(part) in _AS_THEY_ARE else _plain(part) for name, part in form(value).items()
-        }
-    if isinstance(value, str | int):
-        return value
-    if isinstance(value, Fraction):
-        return str(value)
-    if isinstance(value, Enum):
-        return value.value
-    if isinstance(value, dict):
-        return {str(name): _plain(part) for name, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(part) for part in value]
-    raise TypeError(f"{kind.__name__} has no tag, so it cannot be hashed")
+class _Writer:
+    """Writes one text. A frozen value that others share, as the rounds of a fit do, is written once."""
+
+    def __init__(self) -> None:
+        # By identity; each value is held, so that no identity is used again.
+        self._known: dict[int, tuple[Any, str]] = {}
+
+    def write(self, value: Any) -> str:
+        kind = type(value)
+        if kind in _AS_THEY_ARE:
+            return _ENCODER.encode(value)
+        if kind is list or kind is tuple:
+            # Lookup tables have thousands of integers: none of them is called for on its own.
+            if _AS_THEY_ARE.issuperset(map(type, value)):
+                return _ENCODER.encode(value)
+            return f"[{','.join(map(self.write, value))}]"
+        form = _FORMS.get(kind)
+        if form is None:
+            return self._write_other(value)
+        known = self._known.get(id(value))
+        if known is None:
+            known = self._known[id(value)] = value, self._write_fields(form(value))
+        return known[1]
+
+    def _write_fields(self, fields: dict[str, Any]) -> str:
+        written = [f"{_ENCODER.encode(name)}:{self.write(fields[name])}" for name in sorted(fields)]
+        return f"{{{','.join(written)}}}"
+
+    def _write_other(self, value: Any) -> str:
+        if isinstance(value, str | int):
+            return _ENCODER.encode(value)
+        if isinstance(value, Fraction):
+            return _ENCODER.encode(str(value))
+        if isinstance(value, Enum):
+            return self.write(value.value)
+        if isinstance(value, dict):
+            return self._write_fields({str(name): part for name, part in value.items()})
+        if isinstance(value, list | tuple):
+            return f"[{','.join(map(self.write, value))}]"
+        raise TypeError(f"{type(value).__name__} has no tag, so it cannot be hashed")

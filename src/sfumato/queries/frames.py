@@ -41,7 +41,8 @@ from sfumato.curator.question.relation import (
 from sfumato.errors import UsageError
 from sfumato.errors.checked import checked
 from sfumato.privacy.exact import parse_exact, parse_whole
-from sfumato.queries.aggregations import bins, parse_column, quantile, require_name
+from sfumato.queries.aggregations import bins as cut_bins
+from sfumato.queries.aggregations import parse_column, quantile, require_name
 from sfumato.viz import paragraphs
 
 if TYPE_CHECKING:
@@ -67,6 +68,8 @@ class QuestionMaker(Protocol[AskedQuestion, Parts]):
     def top(
         self, relation: Relation, column: Expression, k: int, by_units: bool, text: str
     ) -> Measure[ChosenValues]: ...
+
+    def declared_ends(self, relation: Relation, column: Expression) -> tuple[Fraction, Fraction] | None: ...
 
     def distance(self, relation: Relation, wanted: Property, text: str) -> Measure[NoisyFigure]: ...
 
@@ -125,10 +128,17 @@ class Frame(Generic[AskedQuestion, Parts]):
         self,
         table: str | Frame[AskedQuestion, Parts],
         *,
-        using: str | Sequence[str],
+        using: str | Sequence[str] | None = None,
+        on: str | Sequence[str] | None = None,
         optional: bool = False,
     ) -> Frame[AskedQuestion, Parts]:
-        """Join each row with the rows of another table, or of another frame, that agree in these columns."""
+        """Join each row with the rows of another table, or of another frame, that agree in these columns.
+
+        The columns are named by `on`, or by `using` as in SQL.
+        """
+        using = on if using is None else using
+        if using is None or (on is not None and on != using):
+            raise UsageError("SF-Q124", "Say which columns to join by, once.", try_='on="patient_id"')
         names = (using,) if isinstance(using, str) else tuple(using)
         if isinstance(table, Frame):
             table._require_plain("join")
@@ -160,11 +170,18 @@ class Frame(Generic[AskedQuestion, Parts]):
         bounds = ContributionLimits(parse_whole(groups, "groups"), parse_whole(rows, "rows"))
         return self._then(f"bounded(groups={groups}, rows={rows})", limits=bounds)
 
-    def group_by(self, *columns: str, **computed: str | Expression) -> Frame[AskedQuestion, Parts]:
-        """Group by columns, and by expressions under names of their own."""
-        plain = tuple((require_name(each), parse_column(each)) for each in columns)
+    def group_by(
+        self, *columns: str | Sequence[str], **computed: str | Expression
+    ) -> Frame[AskedQuestion, Parts]:
+        """Group by columns, one by one or in a list, and by expressions under names of their own."""
+        named = [
+            require_name(name)
+            for each in columns
+            for name in (each if isinstance(each, list | tuple) else [each])
+        ]
+        plain = tuple((each, parse_column(each)) for each in named)
         others = tuple((name, _key_expression(each)) for name, each in computed.items())
-        shown = ", ".join([*map(repr, columns), *(f"{name}=…" for name in computed)])
+        shown = ", ".join([*map(repr, named), *(f"{name}=…" for name in computed)])
         return self._then(f"group_by({shown})", keys=self.keys + plain + others)
 
     def agg(self, **aggregates: Aggregate) -> AskedQuestion:
@@ -185,12 +202,28 @@ class Frame(Generic[AskedQuestion, Parts]):
         """Ask for the number of rows of each group."""
         return self.agg(count=CountOf())
 
-    def histogram(self, column: str, edges: Sequence[Number]) -> AskedQuestion:
-        """Ask how many rows lie between each two edges."""
-        return self.group_by(**{column: bins(column, edges)}).agg(count=CountOf())
+    def histogram(
+        self, column: str, edges: Sequence[Number] | None = None, *, bins: int | None = None
+    ) -> AskedQuestion:
+        """Ask how many rows lie between each two edges, or in so many bins between the declared bounds.
+
+        Of a column whose values are listed, ask how many rows have each.
+        """
+        if edges is not None:
+            return self.group_by(**{column: cut_bins(column, edges)}).agg(count=CountOf())
+        ends = self.asks.declared_ends(self.relation, parse_column(column))
+        if ends is None:
+            return self.group_by(column).agg(count=CountOf())
+        number = parse_whole(10 if bins is None else bins, "bins")
+        step = (ends[1] - ends[0]) / number
+        cuts = [ends[0] + step * place for place in range(number + 1)]
+        return self.group_by(**{column: cut_bins(column, cuts)}).agg(count=CountOf())
 
     def top(self, column: str, k: int = 1, *, by: str = "rows") -> Measure[ChosenValues]:
-        """Ask for the k most frequent values of a listed column, counted by rows or by units."""
+        """Ask for the k most frequent values of a column, counted by rows or by units.
+
+        Values that are not listed, as of a text, are discovered with a δ and shown with their noisy counts.
+        """
         if by not in ("rows", "units"):
             raise UsageError("SF-Q128", 'by must be "rows" or "units".', try_='by="units"')
         self._require_plain("top")
@@ -230,6 +263,11 @@ class Frame(Generic[AskedQuestion, Parts]):
     def text(self) -> str:
         """The steps that led here, as they were typed."""
         return ".".join(self.steps)
+
+    def select_rows(self, asked: str) -> Relation:
+        """Return which rows these are, for what takes rows and no groups."""
+        self._require_plain(asked)
+        return self.relation
 
     @property
     def columns(self) -> list[str]:

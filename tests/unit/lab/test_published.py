@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from fractions import Fraction
 from pathlib import Path
 
@@ -101,6 +102,9 @@ def test_an_answer_from_an_older_file_is_never_asked_anew_and_hides_no_other(lab
     assert shown.exit_code == 0
     assert "SF-C134" in shown.stdout
     assert str(fresh) in shown.stdout
+    shutil.copytree(lab.folder, lab.folder.with_name("copy"))
+    copied = CliRunner().invoke(main, ["published", "--lab", str(lab.folder.with_name("copy"))])
+    assert copied.stdout == shown.stdout
 
 
 def test_a_damaged_file_says_so(lab: sf.Lab) -> None:

@@ -120,5 +120,6 @@ class Quote:
         if self.free:
             return "nothing: it was answered before"
         uses = self.expected.shared_by()
-        share = f"{self.share:.1%} of the budget" + (f", shared by {uses}" if uses else "")
-        return f"{self.plan.charged} for {self.plan.table.population} ({share})"
+        return f"{self.plan.charged} for {self.plan.table.population}" + (
+            f", shared by {uses}" if uses else ""
+        )

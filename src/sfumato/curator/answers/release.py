@@ -20,6 +20,7 @@ from sfumato.curator.answers.answer import (
     read_answer,
 )
 from sfumato.curator.answers.intervals import column_type, find_ranked
+from sfumato.curator.answers.numbers_shown import show_cell, show_label, show_range
 from sfumato.curator.answers.post_processing import compute_figure, compute_interval, is_linear, order_groups
 from sfumato.curator.answers.rank_error import rank_note
 from sfumato.curator.answers.results import Receipt, not_covered
@@ -194,7 +195,7 @@ class Release:
         keys = self._labels if self._staged else self._key_names
         columns = [self._columns[key] for key in keys] if self._staged else self._keys
         return viz.bars(
-            [" · ".join(show_cell(key[at]) for key in columns) if keys else name for at in known],
+            [" · ".join(show_label(key[at]) for key in columns) if keys else name for at in known],
             number[known].tolist(),
             None if bare else low[known].tolist(),
             None if bare else high[known].tolist(),
@@ -313,15 +314,18 @@ class Release:
     def _shown(self) -> tuple[list[str], list[list[str]]]:
         """Return the header and the printed rows, with an error or an interval beside each number."""
         table = self.to_arrow().slice(0, SHOWN_ROWS)
-        columns = {name: [show_cell(value) for value in column] for name, column in table.to_pydict().items()}
+        columns = {
+            name: [show_label(value) if name in self._labels else show_cell(value) for value in column]
+            for name, column in table.to_pydict().items()
+        }
         for name, (low, high) in self._intervals(0.95, SHOWN_ROWS).items():
             figure = None if self._staged else self._plan.question.figures[name]
             # One ± says it all where every group has the same error; else each group has an interval.
             if figure is not None and is_linear(figure):
                 columns[f"± {name}"] = [f"{half:,.4g}" for half in (high - low) / 2]
             elif not isinstance(figure, QuantileOf) and (figure is not None or not np.isnan(low).all()):
-                ends = zip(low[:SHOWN_ROWS], high[:SHOWN_ROWS], strict=True)
-                columns[f"{name}, 95 %"] = [_range(*each) for each in ends]
+                ends = zip(table.column(name).to_pylist(), low[:SHOWN_ROWS], high[:SHOWN_ROWS], strict=True)
+                columns[f"{name}, 95 %"] = [show_range(*each) for each in ends]
         return list(columns), [list(row) for row in zip(*columns.values(), strict=True)]
 
     def _notes(self) -> list[str]:
@@ -362,16 +366,3 @@ def _plain(table: pa.Table) -> dict[str, list[Any]]:
         name: [each.isoformat() if isinstance(each, date) else each for each in column]
         for name, column in table.to_pydict().items()
     }
-
-
-def show_cell(value: Any) -> str:
-    """Return a value of an answer as text."""
-    if value is None:
-        return "null"
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return str(value)
-    return f"{value:,}" if isinstance(value, int) else f"{value:,.6g}"
-
-
-def _range(low: float, high: float) -> str:
-    return "not known" if np.isnan(low) else f"{low:,.4g} to {high:,.4g}"

@@ -25,7 +25,8 @@ def apply_function(name: str, values: tuple[Any, ...]) -> Any:
         return None
     try:
         return _bounded(FUNCTIONS[name][0](*values))
-    except (ArithmeticError, ValueError):  # such as the root of a negative number: noise may give one
+    # Such as the root of a negative number: noise may give one. Types were checked before.
+    except (ArithmeticError, ValueError, TypeError):
         return None
 
 

@@ -28,9 +28,13 @@ if TYPE_CHECKING:
 _NUMBERS = frozenset({"whole", "double", "null"})
 _COMPARISONS = frozenset({"=", "<>", "<", "<=", ">", ">="})
 _CONDITIONS = frozenset({"and", "or", "not"})
-_OF_ANYTHING = frozenset(
-    {"||", "concat", "upper", "lower", "to_text", "to_whole", "to_double", "to_date", "is_null"}
-)
+_OF_ANYTHING = frozenset({"||", "concat", "upper", "lower", "to_text", "is_null"})
+_CASTS = {
+    "to_whole": {"whole", "double", "text", "truth", "null"},
+    "to_double": {"whole", "double", "text", "truth", "null"},
+    "to_date": {"text", "date", "moment", "null"},
+}
+"""What can be cast to another type."""
 _ALIKE = frozenset({"coalesce", "nullif", "greatest", "least"})
 
 
@@ -98,6 +102,8 @@ def _kind_of_call(function: str, kinds: list[str]) -> str:
             _require(kind, {"truth", "null"}, "A condition", "n > 100 AND share < 0.5")
     elif function in _ALIKE:
         return unify_kinds(kinds, function.upper())
+    elif function in _CASTS:
+        _require(kinds[0], _CASTS[function], "The argument of CAST", "a number, or a text")
     elif function not in _OF_ANYTHING:
         for kind in kinds:
             _require(kind, _NUMBERS, f"An argument of {function.upper()}", "a number")

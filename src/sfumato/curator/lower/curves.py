@@ -41,6 +41,8 @@ from sfumato.engines.values import (
     Choose,
     Constant,
     Divide,
+    Greatest,
+    Least,
     Lookup,
     Missing,
     Multiply,
@@ -96,10 +98,51 @@ def _slopes(entries: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(after - before for before, after in pairwise(entries))
 
 
-def _interpolate(entries: tuple[int, ...], place: Value, rest: Value, bits: int) -> Value:
-    """Return the entry at a place plus its slope times what is left over, of so many bits."""
-    more = Divide(Multiply(Lookup(place, _slopes(entries)), rest), Constant(2**bits))
-    return Add(Lookup(place, entries[:-1]), more)
+def _interpolate(entries: tuple[int, ...], place: Value, number: Value, start: int, bits: int) -> Value:
+    """Return the entry at a place plus its slope times what is left of a number of so many more bits.
+
+    The number is start + place in its upper bits. What is left of it is not computed by itself: its upper
+    bits are taken off in the table, so that the number is named once.
+    """
+    slopes = _slopes(entries)
+    bases = tuple(
+        (entry << bits) - slope * ((start + at) << bits)
+        for at, (entry, slope) in enumerate(zip(entries, slopes, strict=False))
+    )
+    return Divide(Add(Lookup(place, bases), Multiply(Lookup(place, slopes), number)), Constant(2**bits))
+
+
+class _Octaves:
+    """A positive integer as its octave, by its number of binary digits, and its place within that."""
+
+    def __init__(self, high: int) -> None:
+        self.top = max(high.bit_length(), _ENTRY + _REST + 1)
+        if high.bit_length() + self.top > WIDEST.bit_length():
+            raise grid_too_fine("This logarithm or power")
+
+    def look_up(self, value: Value, each: Callable[[int], int]) -> Value:
+        """Return the entry of a number's octave; `each` is given the octave, from 0."""
+        return Lookup(Binary(value), tuple(each(size - 1) if size else None for size in range(self.top + 1)))
+
+    def interpolate(self, value: Value, entries: tuple[int, ...]) -> Value:
+        """Return a table's entry for a number within its octave, between two entries by its lower bits."""
+        lifted = Multiply(value, self.look_up(value, lambda octave: 2 ** (self.top - 1 - octave)))
+        # All have `top` binary digits then: the upper ones find the entry, the lower ones what is between.
+        lower = self.top - 1 - _ENTRY - _REST
+        shortened: Value = Divide(lifted, Constant(2**lower)) if lower else lifted
+        # It is never outside; said here, the rest is computed in 64 bits. A missing number has no octave.
+        most = Constant(2 ** (_ENTRY + _REST + 1) - 1)
+        number = Greatest(Least(shortened, most, skips=True), Constant(0), skips=True)
+        place = add_integer(Divide(number, Constant(2**_REST)), -_OCTAVE)
+        return _interpolate(entries, place, number, _OCTAVE, _REST)
+
+    def compute(self, number: int, entries: tuple[int, ...]) -> int:
+        """Return what `interpolate` computes of a positive integer."""
+        lifted = number << (self.top - number.bit_length()) >> (self.top - 1 - _ENTRY - _REST)
+        entry, rest = divmod(lifted, 2**_REST)
+        low, high = entries[entry - _OCTAVE], entries[entry - _OCTAVE + 1]
+        found: int = low + ((high - low) * rest >> _REST)
+        return found
 
 
 # ---- square roots ------------------------------------------------------------------------------------------
@@ -138,44 +181,23 @@ def take_logarithm(part: LoweredValue) -> LoweredValue:
     part, domain = require_number(part, "The argument of LN")
     if part is MISSING or domain.high < 1:
         return MISSING
-    shift, top = _log_of_step(domain.step), max(domain.high.bit_length(), _ENTRY + _REST + 1)
-    if domain.high.bit_length() + top > WIDEST.bit_length():
-        raise grid_too_fine("A logarithm")
-    low, high = (_logarithm_of(max(end, 1), top) + shift for end in (domain.low, domain.high))
-    fewer = _FINE - _SHOWN
-    value = divide_by_integer(
-        add_integer(_fine_logarithm(part.value, top), shift), Numbers(low, high), 2**fewer
+    octaves, fewer = _Octaves(domain.high), _FINE - _SHOWN
+    shift, table = _log_of_step(domain.step), _logarithms()
+
+    def start(octave: int) -> int:
+        return _fixed(_LN2 * octave, _FINE) + shift
+
+    low, high = (
+        octaves.compute(end, table) + start(end.bit_length() - 1) for end in (max(domain.low, 1), domain.high)
     )
+    fine = Add(octaves.interpolate(part.value, table), octaves.look_up(part.value, start))
+    value = divide_by_integer(fine, Numbers(low, high), 2**fewer)
     positive = domain.low >= 1
     return part.derive_value(
         value if positive else _unless_below(part.value, 1, value),
         Numbers(low >> fewer, high >> fewer, Fraction(1, 2**_SHOWN)),
         total=positive,
     )
-
-
-def _fine_logarithm(value: Value, top: int) -> Value:
-    """Return ln of a positive integer with 30 bits after the point: of its octave, and of what is left."""
-    digits = Binary(value)
-    lifts = tuple(2 ** (top - size) if size else None for size in range(top + 1))
-    # All have `top` binary digits then: the upper ones find the entry, the lower ones what is left over.
-    lifted = Divide(Multiply(value, Lookup(digits, lifts)), Constant(2 ** (top - 1 - _ENTRY - _REST)))
-    entry = Divide(lifted, Constant(2**_REST))
-    rest = Add(lifted, Multiply(entry, Constant(-(2**_REST))))
-    inside = _interpolate(_logarithms(), Add(entry, Constant(-_OCTAVE)), rest, _REST)
-    octaves = tuple(_fixed(_LN2 * (size - 1), _FINE) if size else None for size in range(top + 1))
-    return Add(inside, Lookup(digits, octaves))
-
-
-def _logarithm_of(number: int, top: int) -> int:
-    """Return what `_fine_logarithm` computes of a positive integer."""
-    size = number.bit_length()
-    lifted = number << (top - size) >> (top - 1 - _ENTRY - _REST)
-    entry, rest = divmod(lifted, 2**_REST)
-    table, place = _logarithms(), entry - _OCTAVE
-    inside = table[place] + (((table[place + 1] - table[place]) * rest) >> _REST)
-    found: int = inside + _fixed(_LN2 * (size - 1), _FINE)
-    return found
 
 
 def _log_of_step(step: Fraction) -> int:
@@ -234,7 +256,10 @@ class _Twos:
         )
         exact = Fraction(each)
         size = exact.numerator.bit_length() - exact.denominator.bit_length() + 1
-        shift = min(80, 110 - domain.bound.bit_length() - size - _FINE)
+        room = 61 - domain.bound.bit_length()
+        # In 64 bits where 36 of them are left for the factor, which is far finer than the grid.
+        bits = room if room >= 36 else 110 - domain.bound.bit_length()
+        shift = min(80, bits - size - _FINE)
         if shift < 0:
             raise grid_too_fine("An exponential")
         return cls(_fixed(each, _FINE + shift), shift, exponent)
@@ -246,9 +271,7 @@ class _Twos:
         whole = Divide(power, Constant(2**_FINE))
         left = Add(power, Multiply(whole, Constant(-(2**_FINE))))
         bits = _FINE - _ENTRY
-        entry = Divide(left, Constant(2**bits))
-        rest = Add(left, Multiply(entry, Constant(-(2**bits))))
-        inside = _interpolate(_exponentials(), entry, rest, bits)
+        inside = _interpolate(_exponentials(), Divide(left, Constant(2**bits)), left, 0, bits)
         doubled = Multiply(inside, Lookup(whole, tuple(2**size for size in range(STEPS + 2))))
         found = Divide(doubled, Constant(2**_FINE))
         # Far below a step, and nothing negative is divided.
@@ -291,19 +314,45 @@ def take_power(part: LoweredValue, exponent: LoweredValue) -> LoweredValue:
     return _positive_power(part, power)
 
 
+@cache
+def _powers(power: Fraction) -> tuple[int, ...]:
+    """Return (i / 2^11)^power, for i from 2^11 to 2^12, with 20 bits after the point."""
+    exponent = _EXACT.divide(Decimal(power.numerator), Decimal(power.denominator))
+    return tuple(
+        _fixed(_EXACT.power(_EXACT.divide(Decimal(_OCTAVE + i), Decimal(_OCTAVE)), exponent), _REST)
+        for i in range(_OCTAVE + 1)
+    )
+
+
 def _positive_power(part: LoweredValue, power: Fraction) -> LoweredValue:
+    """Return a power that is no product: of the octave, times that of what is left. Of 0 it is 0."""
     part, domain = require_number(part, "The first argument of POWER")
-    if power.denominator == 1:
-        raise _unsupported_power()
-    logarithm = take_logarithm(part)
-    if logarithm is MISSING:
+    if part is MISSING or domain.high < 0:
         return MISSING
-    found = take_exponential(scale_number(logarithm, number_domain(logarithm), power))
-    if domain.low > 0:
+    octaves, table, more = _Octaves(max(domain.high, 1)), _powers(power), 12
+
+    def scale(octave: int) -> Decimal:
+        number = Fraction(2**octave) * domain.step
+        exact = _EXACT.divide(Decimal(number.numerator), Decimal(number.denominator))
+        return _EXACT.power(exact, _EXACT.divide(Decimal(power.numerator), Decimal(power.denominator)))
+
+    largest = Fraction(scale(max(domain.high, 1).bit_length()))
+    step = Fraction(2) ** choose_exponent(max(largest, Fraction(1, 2**STEPS)))
+
+    def factor(octave: int) -> int:
+        found: int = math.floor(Fraction(scale(octave)) / step * 2**more)
         return found
-    value = Choose(Among(part.value, (0,)), Constant(0), found.value)
-    high = number_domain(found)
-    return part.derive_value(value, Numbers(0, high.high, high.step), total=domain.low >= 0)
+
+    def compute(end: int) -> int:
+        return octaves.compute(end, table) * factor(end.bit_length() - 1) >> (_REST + more) if end > 0 else 0
+
+    product = Multiply(octaves.interpolate(part.value, table), octaves.look_up(part.value, factor))
+    value: Value = Divide(product, Constant(2 ** (_REST + more)))
+    if domain.low <= 0:
+        value = Choose(Among(part.value, (0,)), Constant(0), _unless_below(part.value, 1, value))
+    # Where two octaves meet rounding may go down by one.
+    ends = max(0, compute(domain.low) - 1), compute(domain.high) + 1
+    return part.derive_value(value, Numbers(*ends, step), total=domain.low >= 0)
 
 
 def _constant_power(exponent: LoweredValue) -> Fraction:

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 _FIELDS = {"year": "year", "month": "month", "day": "day", "weekday": "isodow"}
 
+_NEAR = 2**40
+"""Up to here log2 of half a step more is 2^-41 from a whole number, 40 times what a double is off by."""
+
 
 class DuckDBDialect:
     """DuckDB's own words, in sessions that connection.py opens."""
@@ -62,7 +65,13 @@ class DuckDBDialect:
     def write_fold(self, text: str, upper: bool) -> str:
         return translate_case(text, upper)
 
-    def write_digits(self, number: str) -> str:
+    def write_digits(self, number: str, reach: int) -> str:
+        """Take a logarithm of half a step more, which is never so near a whole one that its last bits count.
+
+        Farther out it would be, and the digits are written and counted.
+        """
+        if reach < _NEAR:
+            return f"(CAST(floor(log2(abs({number}) + 0.5)) AS BIGINT) + 1)"
         return f"length(bin({number}))"
 
     def write_calendar(self, days: str, field: str) -> str:

@@ -173,7 +173,7 @@ class ColumnFacts:
         return self._sums[id(value)]
 
     def _find_weights(self, value: Add) -> Weights | None:
-        found = _split_sum(value)
+        found = split_sum(value)
         if found is None or len(found[1]) <= _MANY:
             return None
         constant, parts = found
@@ -204,7 +204,7 @@ def _split_indicators(value: Value) -> Indicators | None:
     return found
 
 
-def _split_sum(value: Value) -> tuple[int, dict[Any, tuple[Value, int]]] | None:
+def split_sum(value: Value) -> tuple[int, dict[Any, tuple[Value, int]]] | None:
     """Return a sum as a constant and the weights of columns and of what stands for missing ones.
 
     None stands for a sum of other values.

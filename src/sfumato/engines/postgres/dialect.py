@@ -78,7 +78,7 @@ class PostgresDialect:
         """Use the collation C, which has no other letters; translate would take a hundred times as long."""
         return f'{"upper" if upper else "lower"}({text} COLLATE "C")'
 
-    def write_digits(self, number: str) -> str:
+    def write_digits(self, number: str, reach: int) -> str:
         return f"length(ltrim(CAST(CAST({number} AS BIT(64)) AS TEXT), '0'))"
 
     def write_calendar(self, days: str, field: str) -> str:

@@ -87,7 +87,7 @@ class SparkDialect:
     def write_fold(self, text: str, upper: bool) -> str:
         return translate_case(text, upper)
 
-    def write_digits(self, number: str) -> str:
+    def write_digits(self, number: str, reach: int) -> str:
         return f"length(bin({number}))"
 
     def write_calendar(self, days: str, field: str) -> str:

@@ -6,6 +6,7 @@ Fitting on own arrays starts here (`PrivateEstimator.fit`), fitting on a table i
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
+from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sfumato.errors import UsageError
@@ -23,7 +25,7 @@ from sfumato.learn.base.accounts import FitTally, unaccounted_copy
 from sfumato.learn.base.progress import report_rounds
 from sfumato.learn.base.saving import save
 from sfumato.oracle.arrays.coded_rows import EncodedRows, encode_columns, list_columns
-from sfumato.oracle.arrays.features import read_arrays, to_numbers
+from sfumato.oracle.arrays.features import encode_labels, read_arrays, to_numbers
 from sfumato.oracle.arrays.integer_rows import ArrayBounds, check_bounds
 from sfumato.oracle.coded_columns import CodedColumn, code_columns
 from sfumato.oracle.declared import Labels
@@ -104,6 +106,26 @@ class PaidEstimator(BaseEstimator):
             promised = replace(promised, others=describe_fits(fits, budget.delta))
         self.guarantee_ = promised
 
+    # ---- how it is shown ----
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:  # noqa: N803
+        text: str = super().__repr__(N_CHAR_MAX)
+        promised = getattr(self, "guarantee_", None)
+        return text if promised is None else f"{text}\n{promised}"
+
+    def _html_repr(self) -> str:
+        promised = getattr(self, "guarantee_", None)
+        with warnings.catch_warnings():
+            # scikit-learn reads docstrings for this, and does not know the section on privacy.
+            warnings.filterwarnings("ignore", "Unknown section", UserWarning)
+            shown: str = estimator_html_repr(self)
+        return shown if promised is None else shown + promised._repr_html_()
+
+    def save(self, path: str | Path) -> None:
+        """Write the fitted model to a file, without pickle. `sf.learn.load` reads it."""
+        check_is_fitted(self)
+        save(self, path)
+
     def _tally(self) -> FitTally:
         tally: FitTally = self.__dict__.setdefault("_fits", FitTally())
         return tally
@@ -180,7 +202,8 @@ class PrivateEstimator(PaidEstimator, ABC):
     def fit_checked(self, rows: NDArray[Any], target: Any) -> Self:
         """Charge, then learn from rows that were checked, of which there may be none."""
         with self._paying() as (budget, pay), quiet_arithmetic():
-            found = self._given(np.asarray(rows), target)
+            # Sets of items are no array.
+            found = self._given(np.asarray(rows) if isinstance(rows, np.ndarray) else rows, target)
             self._learn(ArrayOracle(found.declared, budget, found.arrays, pay))
         return self
 
@@ -258,13 +281,11 @@ class PrivateEstimator(PaidEstimator, ABC):
         self._keep_columns(declared.columns)
         if isinstance(declared.target, Labels):
             self.classes_ = np.array(declared.target.classes)
+            given = getattr(self, "classes", None)
+            if given is not None and not set(check_classes(given)) & set(declared.target.classes):
+                raise _no_class_matches("the values that the catalog lists for the target")
 
     # ---- what was learned ----
-
-    def save(self, path: str | Path) -> None:
-        """Write the fitted model to a file, without pickle. `sf.learn.load` reads it."""
-        check_is_fitted(self)
-        save(self, path)
 
     def _rows(self, X: Any) -> NDArray[np.float64]:  # noqa: N803
         """Return rows to predict for, after the fit."""
@@ -288,6 +309,24 @@ class PrivateEstimator(PaidEstimator, ABC):
         """Return the names of the features that columns became."""
         names = [name for each in self.coded_columns for name in each.feature_names]
         return names or self._names(self.n_features_in_)
+
+
+def require_labels_of(labels: NDArray[Any], classes: Sequence[Any]) -> None:
+    """Tell the owner of own arrays that no label is one of the classes, before anything is spent.
+
+    A fit would learn from no row. This is said to whoever holds the rows, and nothing is published.
+    """
+    if len(labels) and not (encode_labels(labels, classes) >= 0).any():
+        raise _no_class_matches("the labels that were given")
+
+
+def _no_class_matches(given: str) -> UsageError:
+    return UsageError(
+        "SF-E156",
+        f"None of the declared classes is among {given}.",
+        why="every row would be ignored, and the model would be made of noise alone",
+        try_='classes as they are written in the target, such as classes=["no", "yes"]',
+    )
 
 
 def check_classes(classes: Any) -> tuple[Any, ...]:

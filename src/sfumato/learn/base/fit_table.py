@@ -22,13 +22,14 @@ from sfumato.oracle.over_tables import (
     lower_private_table,
 )
 from sfumato.oracle.table_blocks import limit_rows
-from sfumato.oracle.table_features import CatalogFeatures
+from sfumato.oracle.table_features import declare_features
 from sfumato.privacy.exact import parse_whole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sfumato.curator.payer import Payer
+    from sfumato.curator.question.relation import Relation
     from sfumato.learn.base.estimator import PrivateEstimator
 
 
@@ -38,14 +39,15 @@ Fitted = TypeVar("Fitted")
 def fit_table(
     payer: Payer,
     estimator: PrivateEstimator,
-    table: str,
+    table: str | Relation,
     features: Sequence[str],
     target: str | None,
     rows_per_unit: int,
+    split: Any = None,
 ) -> PrivateEstimator:
     """Learn from a table and return the estimator, fitted."""
     given, estimator = estimator, rebuild_estimator(estimator)
-    rows = lower_private_table(payer, table)
+    rows = lower_private_table(payer, table, split)
     bounded, each = limit_rows(rows, parse_whole(rows_per_unit, "rows_per_unit"))
     names: Sequence[Any] = check_column_names(features)
     if estimator.reads_sets:
@@ -53,9 +55,7 @@ def fit_table(
         bounded, names, columns = build_transactions(rows, names)
         declared, each = declare_items(names, columns), rows.max_rows
     else:
-        declared = CatalogFeatures(bounded).declare(
-            names, target, estimator, classifies=hasattr(estimator, "classes")
-        )
+        bounded, declared = declare_features(bounded, names, target, estimator)
     name = type(estimator).__name__
     rounds = FitRounds(payer, name, report=report_rounds(name, estimator.verbose))
     oracle = TableOracle(rounds, bounded, declared, estimator.fit_budget())

@@ -30,16 +30,7 @@ _UNSAVED = ("budget",)
 def save(estimator: Any, path: str | Path) -> None:
     """Write the parameters and what was learnt to a file. Private data is in neither."""
     arrays: dict[str, NDArray[Any]] = {}
-    body = {
-        "version": VERSION,
-        "kind": type(estimator).__name__,
-        "given": {
-            name: _plain(value, arrays)
-            for name, value in estimator.get_params(deep=False).items()
-            if name not in _UNSAVED
-        },
-        "learned": {name: _plain(value, arrays) for name, value in list_learned(estimator).items()},
-    }
+    body = {"version": VERSION, **_write_estimator(estimator, arrays)}
     text = np.frombuffer(json.dumps(body, allow_nan=False).encode(), dtype=np.uint8)
     file = BytesIO()
     np.savez_compressed(file, allow_pickle=False, **{_MODEL: text}, **arrays)
@@ -60,14 +51,34 @@ def load(path: str | Path) -> BaseEstimator:
         kind, version = body["kind"], body["version"]
     except (OSError, ValueError, KeyError) as problem:
         raise UsageError("SF-E108", "This file contains no model.", path=Path(path).name) from problem
+    if version != VERSION:
+        raise _unknown(kind)
+    return _read_estimator(body, arrays)
+
+
+def _unknown(kind: Any) -> UsageError:
+    return UsageError(
+        "SF-E108", "This file contains no model that this version can load.", kind=str(kind)[:40]
+    )
+
+
+def _write_estimator(estimator: Any, arrays: dict[str, NDArray[Any]]) -> dict[str, Any]:
+    given = {name: value for name, value in estimator.get_params(deep=False).items() if name not in _UNSAVED}
+    return {
+        "kind": type(estimator).__name__,
+        "given": {name: _plain(value, arrays) for name, value in given.items()},
+        "learned": {name: _plain(value, arrays) for name, value in list_learned(estimator).items()},
+    }
+
+
+def _read_estimator(body: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> BaseEstimator:
     # Imported by name, because `sfumato.learn` imports this module.
     room = import_module("sfumato.learn")
-    if version != VERSION or kind not in room.ESTIMATORS:
-        raise UsageError(
-            "SF-E108", "This file contains no model that this version can load.", kind=str(kind)[:40]
-        )
+    kind = body["kind"]
+    if kind not in room.SAVED:
+        raise _unknown(kind)
     given = {name: _read(value, arrays) for name, value in body["given"].items()}
-    estimator = getattr(room, kind)(**given)
+    estimator: BaseEstimator = getattr(room, kind)(**given)
     for name, value in body["learned"].items():
         # A file that was tampered with sets no other attributes.
         if _is_learned(name):
@@ -127,6 +138,8 @@ def _plain(value: Any, arrays: dict[str, NDArray[Any]]) -> Any:
         case dict():
             # Keys of JSON are texts, and those of a dictionary need not be.
             return {"pairs": [[_plain(key, arrays), _plain(each, arrays)] for key, each in value.items()]}
+    if hasattr(value, "get_params") and type(value).__module__.startswith("sfumato.learn."):
+        return {"estimator": _write_estimator(value, arrays)}
     return _plain_scalar(value)
 
 
@@ -150,6 +163,8 @@ def _read(value: Any, arrays: dict[str, NDArray[Any]]) -> Any:
             return arrays[name]
         case {"guarantee": fields}:
             return Guarantee(**{name: _read(each, arrays) for name, each in fields.items()})
+        case {"estimator": body}:
+            return _read_estimator(body, arrays)
         case {"column": fields}:
             return column_from_dict(fields)
         case {"tuple": parts}:

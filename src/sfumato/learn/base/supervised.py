@@ -10,7 +10,7 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from sfumato.errors import UsageError
-from sfumato.learn.base.estimator import PrivateEstimator, check_classes
+from sfumato.learn.base.estimator import PrivateEstimator, check_classes, require_labels_of
 from sfumato.oracle.arrays.features import read_arrays, to_numbers
 
 if TYPE_CHECKING:
@@ -35,9 +35,14 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
     classes_: NDArray[Any]
 
     def _checked(self, X: Any, y: Any) -> tuple[NDArray[np.float64], Any]:  # noqa: N803
-        rows = self._check_rows(X)
+        return self._check_labels(self._check_rows(X), y)
+
+    def _check_labels(self, rows: NDArray[Any], y: Any) -> tuple[NDArray[Any], Any]:
+        """Return rows and their labels, of which one at least is a declared class if there are any."""
         self.classes_ = np.array(check_classes(self.classes))
-        return rows, check_target(rows, y)
+        labels = check_target(rows, y)
+        require_labels_of(labels, self.classes_.tolist())
+        return rows, labels
 
     def _given(self, rows: NDArray[np.float64], target: Any) -> ArrayInput:
         return read_arrays(rows, self._frame(rows.shape[1]), labels=(target, self.classes_.tolist()))

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.curator.plan.spend import PureSpend
-from sfumato.learn.itemsets.count_estimates import CountEstimate, bias_error
+from sfumato.learn.itemsets.count_estimates import MOST_LOST, BiasReach, CountEstimate, bias_error
 from sfumato.oracle.blocks import COUNT, CellKey, Lookup, SumBlock, share_of
 from sfumato.privacy.events import pack_moves
 
@@ -37,9 +37,11 @@ if TYPE_CHECKING:
 ONE = 2**8
 """The weight of a transaction in a condition that it counts fully in."""
 _CAPS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
+_WIDTHS = np.diff([0, *_CAPS, 2 * _CAPS[-1]]).astype(np.float64)
+"""How many sizes each bar but that of 0 holds; the last is taken to end at twice its beginning."""
+_DRAWS = 100
 _SURE = 4.0
 """Bars of the histogram below so many deviations of their noise count as empty."""
-_MOST_LOST = 0.9
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,30 @@ class SizeHistogram:
     """Number of conditions that a transaction of each bar meets, about."""
     rows: CountEstimate
     """Number of transactions."""
+    noisy: Floats | None = None
+    """All bars as they were released."""
+    deviation: float = 0.0
+    """Deviation of the Laplace noise of each bar."""
+
+    def bound_loss(self, weights: Floats) -> float:
+        """Return the share of all conditions that is lost if bars have these weights, with room for noise.
+
+        Bars that noise may have made count here, too: a few long transactions lose much. The room is two
+        deviations of what the same noise makes of it when it is drawn again by public coins.
+        """
+        if self.noisy is None:
+            return 0.0
+
+        def lose(bars: Floats) -> Floats:
+            met = bars * self.meets
+            found: Floats = met @ (1 - weights) / np.maximum(1.0, met.sum(axis=-1))
+            return found
+
+        first = 1 + int(np.argmax(self.noisy[1:] / _WIDTHS))
+        found = _smooth_tail(self.noisy, first)
+        coins = np.random.default_rng(0).laplace(scale=self.deviation / 2**0.5, size=(_DRAWS, len(found)))
+        spread = lose(_smooth_tail(found + coins, first)) - lose(found)
+        return float(lose(found)) + 2 * math.sqrt(float(np.mean(spread**2)))
 
     @property
     def mean(self) -> float:
@@ -88,7 +114,26 @@ def ask_sizes(oracle: Oracle, size: TransactionSize, share: Fraction) -> SizeHis
     meets = np.array([0.0, *((low + high) / 2 for low, high in zip(lows, highs, strict=True))])
     deviation = answer.deviation * math.sqrt(len(bars))
     rows = CountEstimate(max(1.0, float(bars.sum())), deviation, answer.deviation)
-    return SizeHistogram(kept, meets, rows)
+    return SizeHistogram(kept, meets, rows, bars, answer.deviation)
+
+
+def _smooth_tail(bars: Floats, first: int) -> Floats:
+    """Return bars that fall from one on, for their width: long transactions are rarer.
+
+    Least squares under this condition give each bar the greatest, over ends after it, of the least mean over
+    beginnings before it.
+    """
+    widths, tail = _WIDTHS[first - 1 :], bars[..., first:]
+    sums, sizes = (np.concatenate([np.zeros((*each.shape[:-1], 1)), np.cumsum(each, axis=-1)], axis=-1)
+                   for each in (tail, widths))  # fmt: skip
+    falling = np.empty_like(tail)
+    for at in range(len(widths)):
+        means = (sums[..., None, at + 1 :] - sums[..., : at + 1, None]) / (
+            sizes[at + 1 :] - sizes[: at + 1, None]
+        )
+        falling[..., at] = means.min(axis=-2).max(axis=-1) * widths[at]
+    found: Floats = np.maximum(0.0, np.concatenate([bars[..., :first], falling], axis=-1))
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +144,13 @@ class ContributionCap:
     weights: tuple[int, ...]
     lost: float
     """The share of all that would be counted that is not, about."""
+    seen: SizeHistogram
+    bars: Floats
+    """The weight of a transaction in the middle of each bar."""
+
+    def bound_loss(self) -> float:
+        """Return the share that is lost, with room for the noise that hides long transactions."""
+        return max(self.lost, self.seen.bound_loss(self.bars))
 
     def build_block(self, terms: Sequence[Value], share: Fraction = Fraction(1)) -> SumBlock:
         """Return the sums of these terms, with the largest contribution of a transaction of any size."""
@@ -133,7 +185,7 @@ def _make_cap(size: TransactionSize, seen: SizeHistogram, most: int, spend: Spen
     each = np.array([_weigh(round(meets), most, spend) / ONE for meets in seen.meets.tolist()])
     whole = float(seen.bars @ seen.meets)
     lost = 1 - float(seen.bars @ (seen.meets * each)) / whole if whole else 0.0
-    return ContributionCap(size, weights, lost)
+    return ContributionCap(size, weights, lost, seen, each)
 
 
 def _weigh(meets: int, most: int, spend: Spend) -> int:
@@ -157,10 +209,18 @@ class CappedCounts:
     laplace: float
     """Deviation of one Laplace noise, or 0 where the noise is Gaussian."""
     lost: float
+    most_lost: float = 0.0
+    """The share that may have been lost, where noise hides long transactions."""
 
     def estimate(self, place: int) -> CountEstimate:
         """Return one of the counts."""
-        return CountEstimate(float(self.values[place]), self.deviation, self.laplace, self.lost)
+        return self.make_estimate(float(self.values[place]), 1)
+
+    def make_estimate(self, count: float, parts: int) -> CountEstimate:
+        """Return the estimate that a sum of so many of these counts is."""
+        deviation = self.deviation * math.sqrt(parts)
+        reach = BiasReach.of(self.lost, max(self.lost, self.most_lost))
+        return CountEstimate(count, deviation, self.laplace, self.lost, reach)
 
 
 def ask_counts(
@@ -169,10 +229,11 @@ def ask_counts(
     """Ask for counts. The terms are conditions times the weight of the transaction."""
     (answer,) = oracle.sums([chosen.build_block(terms)], share=share)
     # Counts are scaled up by what was lost of all conditions on average; lost_ tells how much.
-    whole = ONE * (1 - min(_MOST_LOST, chosen.lost))
+    whole = ONE * (1 - min(MOST_LOST, chosen.lost))
     deviation = answer.deviation / whole
     laplace = laplace_deviation(oracle.budget.main, deviation)
-    return CappedCounts(answer.values[:, 0] / whole, deviation, laplace, chosen.lost)
+    values = answer.values[:, 0] / whole
+    return CappedCounts(values, deviation, laplace, chosen.lost, chosen.bound_loss())
 
 
 def laplace_deviation(spend: Spend, deviation: float) -> float:

@@ -15,9 +15,38 @@ from sfumato.privacy.exact import parse_confidence
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+MOST_LOST = 0.9
+"""The largest share of a count that is made up for."""
+_LARGEST_ODDS = 3.0
+"""How many times as large as on average the odds are, at most, that a transaction with an itemset is not
+counted. Chosen with benchmarks/itemsets.py --losses on generated sets, none of which is reported. Privacy
+does not depend on it."""
 _BIAS = 0.25
 """Part of the lost share of a count that is taken for an error. A share that is lost of all counts alike does
 little harm to their order. Chosen with benchmarks/itemsets.py; privacy does not depend on it."""
+
+
+@dataclass(frozen=True, slots=True)
+class BiasReach:
+    """What an estimate without its noise is multiplied by for the least and the greatest true count."""
+
+    below: float = 1.0
+    above: float = 1.0
+
+    @classmethod
+    def of(cls, lost: float, most_lost: float) -> BiasReach:
+        """Return the reach of a count that was made up for the share that all counts lose on average.
+
+        That share may be as large as `most_lost`. An itemset may lose nothing; at most it is taken to lose so
+        much that its odds of being lost are those of all, so many times: of the odds o of all, 1 + times · o
+        is what its count is divided by.
+        """
+        kept, odds = 1 - min(MOST_LOST, lost), 1 / (1 - min(MOST_LOST, most_lost)) - 1
+        return cls(kept, kept * (1 + _LARGEST_ODDS * odds))
+
+    def widen(self, count: float, half: float) -> tuple[float, float]:
+        """Return between which numbers the true count lies, if noise is at most this much."""
+        return max(0.0, self.below * (count - half)), max(0.0, self.above * (count + half))
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +59,12 @@ class CountEstimate:
     """Deviation of the largest of the independent Laplace noises that are in it; 0 for Gaussian noise."""
     lost: float = 0.0
     """The share of a count that was not counted, about, and is made up for."""
+    reach: BiasReach = BiasReach()
+    """How far the true count can be from this one without its noise, as long transactions count less."""
 
     def interval(self, confidence: Any) -> tuple[float, float]:
-        """Return between which numbers the count lies with this confidence, as far as noise goes."""
-        half = half_width(self.deviation, self.laplace, confidence)
-        return max(0.0, self.count - half), max(0.0, self.count + half)
+        """Return between which numbers the true count lies with this confidence."""
+        return self.reach.widen(self.count, half_width(self.deviation, self.laplace, confidence))
 
 
 def combine_estimates(parts: Sequence[CountEstimate]) -> CountEstimate:
@@ -47,6 +77,19 @@ def combine_estimates(parts: Sequence[CountEstimate]) -> CountEstimate:
         math.sqrt(sum((each.deviation * share) ** 2 for each, share in paired)),
         max(each.laplace * share for each, share in paired),
         sum(each.lost * share for each, share in paired),
+        _combine_reaches([each.reach for each in parts], shares),
+    )
+
+
+def _combine_reaches(parts: Sequence[BiasReach], shares: Sequence[float]) -> BiasReach:
+    """Return the reach of a mean of estimates of one count.
+
+    Of the ends that each estimate gives, the mean is taken that weighs noise as the mean of estimates does.
+    """
+    paired = list(zip(parts, shares, strict=True))
+    return BiasReach(
+        1 / sum(share / each.below for each, share in paired),
+        1 / sum(share / each.above for each, share in paired),
     )
 
 

@@ -14,9 +14,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from sfumato.errors import UsageError
 from sfumato.learn.base.estimator import PrivateEstimator
-from sfumato.learn.itemsets.count_estimates import CountEstimate
+from sfumato.learn.itemsets.count_estimates import BiasReach, CountEstimate, half_width
 from sfumato.learn.itemsets.mining import ASIDE, MinedItemsets, mine_itemsets
-from sfumato.learn.itemsets.transactions import check_items, encode_transactions, give_transactions
+from sfumato.learn.itemsets.transactions import (
+    check_items,
+    encode_transactions,
+    give_transactions,
+    read_sparse,
+    refuse_baskets,
+)
 from sfumato.privacy.exact import parse_exact, parse_whole
 
 if TYPE_CHECKING:
@@ -36,8 +42,9 @@ if TYPE_CHECKING:
 class FrequentItemsets(PrivateEstimator):
     """The k most frequent itemsets, with their counts and support.
 
-    A transaction is a list of items, or a row with a number above 0 for each item that it holds. Items are
-    declared: `items=` beside lists, the columns of a matrix else. Behind the curator, all that one unit has
+    A transaction is a list of items, or a row with a number above 0 for each item that it holds, in a matrix
+    that may be one of SciPy's sparse ones. Items are declared: `items=` beside lists, the columns of a matrix
+    else. Behind the curator, all that one unit has
     is one transaction: `features` is a listed column of items, or several columns of 0 and 1.
 
     Privacy
@@ -70,11 +77,16 @@ class FrequentItemsets(PrivateEstimator):
 
     # ---- own arrays ----
 
-    def _checked(self, X: Any, y: Any) -> tuple[NDArray[np.float64], Any]:  # noqa: N803
+    def _checked(self, X: Any, y: Any) -> tuple[Any, Any]:  # noqa: N803
         if self.items is not None and isinstance(X, list | tuple):
             names = check_items(self.items)
             self.n_features_in_ = len(names)
             return encode_transactions(X, names), names
+        if hasattr(X, "tocsr"):
+            held = read_sparse(X)
+            self.n_features_in_ = held.items
+            return held, self._names(held.items)
+        refuse_baskets(X)
         # Errors are about types and shape alone: one that a single transaction decides would give it away.
         rows = self._check_rows(X)
         return rows, self._names(rows.shape[1])
@@ -92,7 +104,7 @@ class FrequentItemsets(PrivateEstimator):
             )
         return names
 
-    def _given(self, rows: NDArray[np.float64], target: Any) -> ArrayInput:
+    def _given(self, rows: Any, target: Any) -> ArrayInput:
         self.items_ = list(target)
         return give_transactions(rows, target)
 
@@ -116,6 +128,7 @@ class FrequentItemsets(PrivateEstimator):
         self.deviations_ = np.array([each.deviation for each in known])
         self.steps_ = np.array([each.laplace for each in known])
         self.lost_ = np.array([each.lost for each in known])
+        self.reach_ = np.array([[each.reach.below, each.reach.above] for each in known])
         self.n_transactions_ = found.rows.count
         self.support_ = self.counts_ / self.n_transactions_
 
@@ -123,18 +136,23 @@ class FrequentItemsets(PrivateEstimator):
         return tuple(self.items_[place] for place in itemset)
 
     def interval(self, confidence: Any = 0.95) -> Floats:
-        """Return an interval for each count, as far as noise goes; the share not counted is in `lost_`."""
+        """Return an interval for each count, for its noise and for what long transactions do not count."""
         check_is_fitted(self)
-        parts = zip(self.counts_, self.deviations_, self.steps_, strict=True)
+        # Models that older versions saved know noise alone.
+        reaches = getattr(self, "reach_", np.ones((len(self.counts_), 2)))
+        parts = zip(self.counts_, self.deviations_, self.steps_, reaches, strict=True)
         ends = [
-            CountEstimate(float(count), float(deviation), float(laplace)).interval(confidence)
-            for count, deviation, laplace in parts
+            BiasReach(*map(float, reach)).widen(
+                float(count), half_width(float(deviation), float(laplace), confidence)
+            )
+            for count, deviation, laplace, reach in parts
         ]
         return np.array(ends)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.categorical = True
+        tags.input_tags.sparse = True
         return tags
 
 

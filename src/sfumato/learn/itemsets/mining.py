@@ -243,12 +243,7 @@ def _sum_subsets(basis: Items, bins: Floats, noise: CappedCounts) -> dict[Items,
         sums = np.flip(np.cumsum(np.flip(sums, axis), axis), axis)
     flat = sums.reshape(-1)
     return {
-        itemset: CountEstimate(
-            float(flat[number]),
-            noise.deviation * math.sqrt(2 ** (len(basis) - len(itemset))),
-            noise.laplace,
-            noise.lost,
-        )
+        itemset: noise.make_estimate(float(flat[number]), 2 ** (len(basis) - len(itemset)))
         for itemset, number in list_subsets(basis)
     }
 

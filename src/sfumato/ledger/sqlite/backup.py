@@ -130,7 +130,7 @@ def _unproven_error(command: str) -> LedgerError:
 
 def _has_mark(place: Path) -> bool:
     """Return whether the present ledger's own mark is there, whose entries the copy was found to hold."""
-    with suppress(LedgerError), closing(Mark(os.path.realpath(place))) as mark:
+    with suppress(LedgerError), closing(Mark(os.path.realpath(place))) as mark, mark.locked(0):
         return mark.read()[0] > 0
     return False
 

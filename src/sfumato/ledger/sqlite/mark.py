@@ -89,7 +89,7 @@ class Mark:
     _offset: int
     """Where the next record goes."""
     _is_known: bool
-    """Whether everything before `_offset` was read."""
+    """Whether no valid record can follow that begins elsewhere than at `_offset`."""
     _unsettled: list[MarkedBatch | bytes]
     """What SQLite may lack, oldest first: records of others are decoded once they are needed."""
 
@@ -166,16 +166,21 @@ class Mark:
     def read(self, *, copied: bool = False) -> End:
         """Return where the chain ends, with everything that others have written.
 
-        Who does not hold the lock may find what is not durable yet: see `sync`. A mark that was copied from
+        Who does not hold the lock may find what is not durable yet: see `sync`. It gets no further than the
+        first damaged record. A mark that was copied from
         elsewhere is refused unless `copied` allows it.
         """
         file = self._file or self._open()
         # The first header is always the one that changes first, and its digest with it.
         if os.pread(file, _DIGEST_BYTES, 0) != self._digest:
             self._read_header(os.pread(file, _RECORDS, 0), copied)
-        while self._is_known and os.pread(file, _SALT_BYTES, self._offset) == self._salt:
-            self._is_known = self._read_record(file)
-        if not self._is_known:
+        while (is_next := os.pread(file, _SALT_BYTES, self._offset) == self._salt) and self._read_record(
+            file
+        ):
+            pass
+        # Damage is skipped under the lock alone: beside a writer, a record that is missing may just not have
+        # been there yet when the one after it already was.
+        if self._is_locked and (is_next or not self._is_known):
             self._scan_records(file)
         last = self._unsettled[-1] if self._unsettled else None
         if isinstance(last, bytes):
@@ -188,6 +193,7 @@ class Mark:
         file = self._file
         return (
             file is not None
+            and self._is_known
             and os.pread(file, _DIGEST_BYTES, 0) == self._digest
             and os.pread(file, _SALT_BYTES, self._offset) != self._salt
         )

@@ -68,7 +68,7 @@ class ArrayTable:
         for window in self._windows(facts):
             for each in found:
                 each.add(window, facts, terms, self.rows)
-        return [_narrow(each.sums) for each in found]
+        return [narrow_sums(each.sums) for each in found]
 
     def tally(self, keys: Sequence[CellKey], values: Sequence[Value], size: int) -> HistogramCounts:
         """Return how often each integer below `size` occurs in each cell, for each value."""
@@ -84,15 +84,25 @@ class ArrayTable:
 
     def with_values(self, values: Sequence[Value]) -> tuple[ArrayTable, list[Value]]:
         """Return a table with these values as further columns, and those columns."""
-        first, found = len(self._columns), np.empty((len(values), self.rows))
-        for window in self._windows(self.find_facts()):
-            for place, value in enumerate(values):
-                found[place, window.rows] = window.value(value)
+        first, found = len(self._columns), self.compute(values)
         names = [Column(3, f"v{first + place}") for place in range(len(values))]
         columns = dict(zip(names, found, strict=True))
         ranges = {name: value_range(value, self.ranges) for name, value in zip(names, values, strict=True)}
-        table = ArrayTable({**self._columns, **columns}, {**self.ranges, **ranges}, self._matrices)
-        return table, list(names)
+        return self.extend(columns, ranges), list(names)
+
+    def compute(self, values: Sequence[Value]) -> Doubles:
+        """Return values of all rows, one row each."""
+        found = np.empty((len(values), self.rows))
+        for window in self._windows(self.find_facts()):
+            for place, value in enumerate(values):
+                found[place, window.rows] = window.value(value)
+        return found
+
+    def extend(
+        self, columns: Mapping[Column, Doubles], ranges: Mapping[Column, tuple[int, int]]
+    ) -> ArrayTable:
+        """Return a table with these further columns and their ranges."""
+        return ArrayTable({**self._columns, **columns}, {**self.ranges, **ranges}, self._matrices)
 
     def beside(
         self,
@@ -197,7 +207,7 @@ class _TableSums:
         # Learners shift squares by a constant, which would hide that they are products.
         moved = [_split_constant(term) for term in terms]
         products = self._products([term for term, _ in moved])
-        return _narrow(
+        return narrow_sums(
             [
                 [(products[id(term)] if id(term) in products else self._total(term)) + self._rows * more]
                 for term, more in moved
@@ -301,7 +311,7 @@ def _sum(values: Ints, reach: int) -> int:
     return sum(int(values[at : at + longest].sum()) for at in range(0, len(values), longest))
 
 
-def _narrow(sums: list[Any]) -> NDArray[Any]:
+def narrow_sums(sums: list[Any]) -> NDArray[Any]:
     """Return 64-bit integers where all fit, else Python's own."""
     try:
         return np.array(sums, dtype=np.int64)

@@ -12,16 +12,21 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from scipy import sparse
 from sklearn.exceptions import SkipTestWarning
 from sklearn.utils.estimator_checks import check_estimator
 
 import sfumato as sf
+from sfumato.curator.lower.computed import sum_values
 from sfumato.curator.plan.spend import GaussianSpend, PureSpend
 from sfumato.errors import BudgetError, PolicyError, UsageError
 from sfumato.learn import Account, AssociationRules, FrequentItemsets, load
 from sfumato.learn.itemsets.bases import LARGEST_BASIS, find_bases, list_subsets
-from sfumato.learn.itemsets.capped_counts import ONE, SizeHistogram, TransactionSize, _make_cap
-from sfumato.learn.itemsets.count_estimates import CountEstimate, half_width
+from sfumato.learn.itemsets.capped_counts import ONE, CappedCounts, SizeHistogram, TransactionSize, _make_cap
+from sfumato.learn.itemsets.count_estimates import CountEstimate, combine_estimates, half_width
+from sfumato.oracle.arrays.item_sets import HeldItems, ItemSetTable
+from sfumato.oracle.arrays.table import ArrayTable
+from sfumato.oracle.blocks import COUNT, CellKey, Column, Lookup, Multiply
 
 ITEMS = [f"i{place}" for place in range(12)]
 SURE: dict[str, Any] = {"epsilon": 1e4}
@@ -310,3 +315,78 @@ def test_check_estimator(estimator: Any) -> None:
         warnings.simplefilter("ignore", UserWarning)
         found = check_estimator(estimator, expected_failed_checks=IMPOSSIBLE)
     assert sum(each["status"] == "passed" for each in found) > 30
+
+
+# ---- sets that are never laid out ----
+
+
+def test_sparse_sets_have_the_sums_of_laid_out_ones() -> None:
+    rng = np.random.default_rng(2)
+    bits = rng.random((300, 40)) < 0.1
+    names = [Column(0, f"x{place}") for place in range(40)]
+    ranges = dict.fromkeys(names, (0, 1))
+    dense: Any = ArrayTable(dict(zip(names, bits.T.astype(float), strict=True)), ranges)
+    compact: Any = ItemSetTable(HeldItems.of(300, 40, *np.nonzero(bits)), names, {}, ranges)
+    found = []
+    for table in (dense, compact):
+        table, (many,) = table.with_values([sum_values(names)])
+        table, (weight, odd) = table.with_values([Lookup(many, (9, 8, 7)), Multiply(names[3], many)])
+        terms = [*names, *(Multiply(each, weight) for each in names), Multiply(odd, names[1]), COUNT]
+        found.append([table.sums((), terms).tolist(), table.sums([CellKey(many, 6)], [COUNT, odd]).tolist()])
+    assert found[0] == found[1]
+
+
+def test_a_sparse_matrix_is_never_laid_out() -> None:
+    """Laid out, these sets would take 1.3 gigabytes."""
+    rng = np.random.default_rng(0)
+    rows, columns = 20_000, 8_000
+    held = np.repeat(np.arange(rows), 2), np.concatenate([np.zeros(rows), rng.integers(1, columns, rows)])
+    matrix = sparse.csr_matrix((np.ones(2 * rows), (held[0], held[1].astype(int))), shape=(rows, columns))
+    model = FrequentItemsets(2, epsilon=20.0, delta=1e-6).fit(matrix)
+    assert model.itemsets_[0] == (0,)
+
+
+def test_lists_without_items_are_refused_with_a_hint() -> None:
+    for baskets in ([["tea", "jam"], ["tea"]], [["tea"], ["jam"]], [{"tea"}, {"jam"}], [[1, 2], [3]]):
+        with pytest.raises(UsageError) as refused:
+            FrequentItemsets(epsilon=1.0).fit(baskets)
+        assert refused.value.code == "SF-E120"
+        assert "items=" in str(refused.value)
+    assert FrequentItemsets(1, epsilon=100.0).fit([[1, 0], [1, 1], [1, 0]]).itemsets_ == [(0,)]
+
+
+# ---- intervals and what long transactions lose ----
+
+
+def test_intervals_reach_as_far_as_an_itemset_may_lose() -> None:
+    """Long baskets of which half count: all that hold one item, none that hold another."""
+    got = CappedCounts(np.array([750.0]), 4.0, 0.0, 0.25)
+    low, high = got.estimate(0).interval(0.95)
+    half = half_width(4.0, 0.0, 0.95)
+    # The estimate is 562.5 counted, made up by 1 / (1 − .25). Nothing lost: 562.5. Odds of 1 instead of 1/3:
+    # half of all were counted, so 1,125 is the truth.
+    assert low == pytest.approx(562.5 - 0.75 * half)
+    assert high == pytest.approx(1125 + 1.5 * half)
+    both = combine_estimates([got.estimate(0), CountEstimate(750.0, 4.0, 0.0)])
+    ends = both.interval(0.95)
+    assert low < ends[0] < 750 < ends[1] < high
+    assert CountEstimate(10.0, 2.0, 0.0).interval(0.95) == pytest.approx(
+        (10 - half_width(2.0, 0.0, 0.95), 10 + half_width(2.0, 0.0, 0.95))
+    )
+
+
+def test_rows_that_lie_in_long_baskets_are_covered() -> None:
+    """One item lies in long baskets only, another in short ones only: both lose other shares than most."""
+    rng = np.random.default_rng(4)
+    long = [
+        ["i0", *(f"i{item}" for item in rng.choice(np.arange(2, 60), 11, replace=False))] for _ in range(900)
+    ]
+    short = [["i1", f"i{rng.integers(2, 60)}"] for _ in range(2600)]
+    names = [f"i{place}" for place in range(60)]
+    covered = 0
+    for _ in range(6):
+        model = FrequentItemsets(3, items=names, epsilon=1.0).fit(long + short)
+        true = {("i0",): 900, ("i1",): 2600}
+        ends = dict(zip(model.itemsets_, model.interval(0.99), strict=True))
+        covered += sum(low <= true[each] <= high for each, (low, high) in ends.items() if each in true)
+    assert covered >= 11

@@ -76,6 +76,7 @@ def replace_log(path: Path, backup: Path) -> None:
 
 
 CHANGES = [restore, overwrite, rename, remove, remove_log, remove_index, replace_log]
+TO_SQLITE_ALONE = [overwrite, remove_log, remove_index, replace_log]
 
 
 @pytest.mark.parametrize("known", [files._statx, None])
@@ -95,7 +96,30 @@ def test_a_log_is_known_by_the_same_numbers_with_and_without_its_times(
     assert files.identify_log(os.fsencode(log)) is None
 
 
-@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("change", TO_SQLITE_ALONE)
+def test_what_is_told_outlives_changes_to_what_sqlite_has_written(
+    path: Path,
+    ledger: SqliteLedger,
+    ask: Callable[..., Charge],
+    backup: Path,
+    change: Callable[[Path, Path], None],
+) -> None:
+    """A commit is in the mark. SQLite is not written until its files were found to be in place."""
+    ledger.charge(ask("moved to SQLite"))
+    ledger.verify()
+    charged = ledger.charge(ask("q"))
+    assert isinstance(charged, Charged)
+    change(path, backup)
+    answered = ledger.release(charged, "42")
+    with pytest.raises(LedgerError, match="SF-L112"):
+        ledger.verify()
+    ledger.close()
+    with closing(SqliteLedger.open(path)) as anew:
+        assert anew.charge(ask("q")).head == answered.head
+        assert (anew.verify().charges, anew.verify().releases) == (3, 1)
+
+
+@pytest.mark.parametrize("change", [change for change in CHANGES if change not in TO_SQLITE_ALONE])
 def test_nothing_more_is_answered(
     path: Path,
     ledger: SqliteLedger,

@@ -175,6 +175,18 @@ def test_damage_within_the_mark_and_a_lost_log_are_noticed(killed: Killed) -> No
     killed.require_refusal("SF-L132")
 
 
+def test_beside_a_writer_no_record_is_skipped(killed: Killed) -> None:
+    """Who reads a file while it grows can find a record before it finds the one in front of it."""
+    mark = killed.files[".mark"]
+    fifth, sixth = find_records(mark)[8:11:2]
+    killed.put_back(mark=mark[:fifth] + bytes(sixth - fifth) + mark[sixth:])
+    with closing(mark_module.Mark(str(killed.path))) as reader:
+        assert reader.read()[0] == 4
+        with reader.locked(0):
+            assert reader.read()[0] == ENTRIES
+        assert len(reader.list_batches()) == ENTRIES - 1
+
+
 def test_a_torn_record_was_never_told_of(killed: Killed) -> None:
     """The witness is renamed after the record is written: it shows whether someone could have been told."""
     mark = killed.files[".mark"]
