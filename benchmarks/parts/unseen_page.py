@@ -156,9 +156,9 @@ written from those files. There are {tables} tables, none of whose results chose
 {developed}; and, before this page, on the tables of [the first page](learn-measured.md).
 Tables of this page were generated from other seeds, in other shapes and by other formulas, or read from real
 files that no constant was compared on. They were measured once the constants were fixed. That run showed
-boosted regression diverging, and least squares drawing slopes out beyond what it was fitted within, on `ages`;
-both were reproduced on a development table that was made for it (`answers`), mended there, and measured again.
-Where a figure here is poor, it stays here.{absent}
+boosted regression diverging, and least squares drawing slopes out beyond what it was fitted within, on
+`ages`; both were reproduced on a development table that was made for it (`answers`), mended there, and
+measured again. Where a figure here is poor, it stays here.{absent}
 
 Each figure is the mean test score over {seeds} seeds ± its standard error: accuracy for classes, R² for
 numbers. In each seed 70 % of the rows are for training. Features are scaled to [−1, 1] by public bounds that
