@@ -18,7 +18,15 @@ from conformance.worlds import World, make
 from sfumato.curator.lower import expressions
 from sfumato.curator.lower.functions import FUNCTIONS
 from sfumato.curator.plan.plan import QuestionPlan
-from sfumato.engines.program import CellHistogram, CellSums, Counted, KeyedSums, UnitFigures
+from sfumato.engines.program import (
+    CellHistogram,
+    CellKey,
+    CellSums,
+    Counted,
+    CountedValues,
+    KeyedSums,
+    UnitFigures,
+)
 from sfumato.engines.rows import ALL, Bounded, Largest, PerUnit, Scan, Smallest, Total, UnitSizes
 from sfumato.engines.values import (
     Column,
@@ -165,6 +173,11 @@ RARE = (
     KeyedSums(AT, ALL, (NOTE,), (Counted(), Total(COST))),
     KeyedSums(AT, ALL, (Folded(NOTE, upper=True), Column(0, "ward")), (Counted(),)),
     KeyedSums(AT, Spelled(NOTE, ("", "\0", "ß")), (NOTE,), ()),
+    KeyedSums(AT, ALL, (NOTE, Column(0, "ward")), (Counted(), CountedValues(COST)), (0, 1)),
+    CellSums(
+        AT, ALL, (CellKey(Column(0, "ward"), 4, nulls=True),), (CountedValues(NOTE), CountedValues(COST))
+    ),
+    CellHistogram(AT, ALL, (CellKey(Column(0, "ward"), 4, nulls=True),), Length(NOTE), 1001),
     CellSums(AT, Spelled(NOTE, ("\0",)), (), (Counted(),)),
     CellSums(AT, Matches(NOTE, "\0%"), (), (Counted(),)),
     CellSums(AT, Not(Matches(NOTE, "%\\")), (), (Counted(),)),
