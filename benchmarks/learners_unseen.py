@@ -27,6 +27,7 @@ from parts import unseen_page
 from parts.unseen import DEVELOPMENT, REPORTED, find_sources
 from parts.unseen_scores import (
     APPROXIMATE,
+    CURATOR,
     DELTA,
     EPSILONS,
     OURS,
@@ -185,7 +186,8 @@ def main() -> None:
     if options.choose:
         choose_methods()
     elif options.page:
-        shown = unseen_page.write_page({**read_scores(OURS), **read_scores(PEERS)})
+        scores = {cell: each for path in (OURS, PEERS, CURATOR) for cell, each in read_scores(path).items()}
+        shown = unseen_page.write_page(scores)
         options.page.write_text(shown, encoding="utf-8")
     elif options.curator:
         from parts.unseen_curator import measure_curator

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 import sfumato as sf
 from parts.unseen import REPORTED, find_sources
-from parts.unseen_scores import APPROXIMATE, DELTA, OURS, PURE, SeedScores, keep_scores
+from parts.unseen_scores import APPROXIMATE, CURATOR, DELTA, PURE, SeedScores, keep_scores
 from sfumato import learn
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def measure_curator() -> None:
                     SeedScores(name, f"{kind}, own", guarantee, EPSILON, 0.0, tuple(own)),
                     SeedScores(name, f"{kind}, curator", guarantee, EPSILON, seconds, tuple(behind)),
                 ]
-                keep_scores(found, OURS)
+                keep_scores(found, CURATOR)
                 print(
                     f"{name:<12} {kind:<20} {guarantee:<9} own {found[0].mean:.3f} behind {found[1].mean:.3f}"
                     f"  {seconds:.1f} s",

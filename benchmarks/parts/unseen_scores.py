@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 _FOLDER = Path(__file__).resolve().parents[2] / "docs" / "measured"
 OURS, PEERS = _FOLDER / "learners-unseen.csv", _FOLDER / "learners-unseen-peers.csv"
+CURATOR = _FOLDER / "learners-unseen-curator.csv"
+"""Each is written by one script, so that two can run at once."""
 EPSILONS = (0.5, 1.0, 3.0)
 DELTA = 1e-6
 PURE, APPROXIMATE = "pure ε", "δ = 1e-6"

@@ -36,6 +36,7 @@ from sfumato.learn.linear.regression import LinearRegression
 from sfumato.learn.naive_bayes import CategoricalNB, GaussianNB
 from sfumato.learn.neighbors import NearestNeighbors
 from sfumato.learn.perceptron import Perceptron
+from sfumato.learn.pipeline import Pipeline, make_pipeline
 from sfumato.learn.preprocessing import Bins, RobustScaler, StandardScaler
 from sfumato.learn.regression_scores import Measured, RegressionEvaluation
 from sfumato.learn.scaler import Scaler
@@ -97,6 +98,7 @@ __all__ = [
     "Measured",
     "NearestNeighbors",
     "Perceptron",
+    "Pipeline",
     "RegressionEvaluation",
     "RobustScaler",
     "Scaler",
@@ -108,6 +110,7 @@ __all__ = [
     "excess_loss",
     "huber",
     "load",
+    "make_pipeline",
     "objective_min_rows",
     "rows_needed",
 ]

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.curator.plan.spend import PureSpend
 from sfumato.learn.base.supervised import PrivateClassifier
+from sfumato.learn.convex.method_table import choose_method
+from sfumato.learn.first_look import has_own_arrays
 from sfumato.learn.linear.classifiers import LogisticRegression
 from sfumato.learn.target_range import tighten_bounds
 from sfumato.learn.trees.boosting import GradientBoosting
@@ -96,13 +98,14 @@ class AutoClassifier(PrivateClassifier):
         if isinstance(chosen, GradientBoosting):
             oracle, spent = tighten_bounds(oracle, rows, _LOOK_SHARE)
             left -= spent
-        budget = self._rest(oracle, left)
+        budget, features = self._rest(oracle, left), len(oracle.declared.features)
         chosen.classes_ = self.classes_
         if isinstance(chosen, LogisticRegression):
             # Behind the curator the first look has no answers to find again: this estimator is new.
             chosen.set_params(scaling="private")
-            own = oracle.scans is False
-            chosen.method_ = "objective" if isinstance(budget.main, PureSpend) and own else "gradient"
+            # Perturbation of an objective is proven for real numbers, so it runs on own arrays alone.
+            own = has_own_arrays(oracle) and isinstance(budget.main, PureSpend)
+            chosen.method_ = choose_method(len(self.classes_), features) if own else "gradient"
         else:
             chosen.set_params(random_state=self.random_state)
         chosen._learn(oracle.with_budget(budget))
@@ -127,8 +130,8 @@ class AutoClassifier(PrivateClassifier):
         name = "GradientBoosting" if signal >= needed else "LogisticRegression"
         enough = "are enough" if name == "GradientBoosting" else "are too few"
         return name, (
-            f"{name}: about {rows:,.0f} rows, counted with noise of ±{noise.deviation:.1f}, for {features} "
-            f"features and {classes} classes {enough} for trees."
+            f"{name}: about {rows:,.0f} rows, where a count has noise of ±{noise.deviation:.1f}, "
+            f"for {features} features and {classes} classes {enough} for trees."
         )
 
     @property

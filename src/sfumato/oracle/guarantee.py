@@ -18,6 +18,7 @@ from sfumato.privacy.neighbours import Neighbours
 
 if TYPE_CHECKING:
     from collections import Counter
+    from collections.abc import Sequence
     from fractions import Fraction
 
     from sfumato.privacy.events import Event
@@ -43,6 +44,8 @@ class Guarantee:
     arithmetic: str
     others: str = ""
     """What all fits of the estimator cost together, in words, where there were several."""
+    assumes: str = ""
+    """What is taken on trust, in words, where something is."""
 
     @classmethod
     def of(
@@ -78,10 +81,27 @@ class Guarantee:
         if self.replaced:
             lines.append(("if replaced", self.replaced))
         lines.append(("arithmetic", self.arithmetic))
-        return lines + ([("together", self.others)] if self.others else [])
+        more = [("together", self.others), ("assumes", self.assumes)]
+        return lines + [(name, text) for name, text in more if text]
 
     def _costs(self) -> str:
         return _words(self.epsilon, self.delta) if self.rho is None else f"ρ = {self.rho:.4g}"
+
+
+def combine_guarantees(parts: Sequence[Guarantee], functions: Sequence[str] = ()) -> Guarantee:
+    """Return the guarantee of several fits on the same rows: what they cost adds up.
+
+    `functions` names steps that are trusted to compute each row from that row alone.
+    """
+    assumes = f"{', '.join(functions)}: each row is computed from that row alone" if functions else ""
+    if not parts:
+        return Guarantee("add-remove", "one row", 0.0, 0.0, None, "", EXACT, assumes=assumes)
+    rho = None if any(each.rho is None for each in parts) else math.fsum(each.rho or 0.0 for each in parts)
+    weakest = max((each.arithmetic for each in parts), key=(EXACT, COVERED, IDEALISED).index)
+    others = "; ".join(each.others for each in parts if each.others)
+    epsilon, delta = (math.fsum(getattr(each, name) for each in parts) for name in ("epsilon", "delta"))
+    first = parts[0]
+    return Guarantee(first.neighbours, first.unit, epsilon, delta, rho, "", weakest, others, assumes)
 
 
 def describe_fits(fits: Counter[tuple[Event, ...]], delta: Fraction) -> str:

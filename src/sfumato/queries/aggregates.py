@@ -33,6 +33,14 @@ def parse_aggregate(item: exp.Expression) -> Aggregate:
     read = _AGGREGATES.get(type(item))  # the exact class: a subclass may mean something else
     if read is not None:
         return read(item)
+    if isinstance(item, exp.Mode):
+        raise PolicyError(
+            "SF-Q104",
+            "Function MODE is not supported.",
+            why="the most frequent value is chosen from noisy counts, which cost nothing to compare",
+            try_="SELECT ward, sex FROM visits GROUP BY ward, sex "
+            "QUALIFY ROW_NUMBER() OVER (PARTITION BY ward ORDER BY COUNT(*) DESC) = 1",
+        )
     raise PolicyError(
         "SF-Q104",
         f"{describe_node(item)} is not supported in an answer.",

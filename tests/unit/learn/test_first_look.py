@@ -90,3 +90,14 @@ def test_scaling_none_buys_nothing_first() -> None:
     assert len(charged) == 1
     with pytest.raises(sf.errors.UsageError, match="scaling"):
         learn.GaussianNB(scaling="much", epsilon=1.0, bounds=(-1, 9), classes=[0, 1]).fit(ROWS, LABELS)
+
+
+def test_predictions_clip_features_as_the_fit_did() -> None:
+    """A feature that is 0 for nearly all rows is clipped close to 0; its slope must not be drawn out to 1."""
+    rng = np.random.default_rng(12)
+    X = np.column_stack([(rng.uniform(size=6000) < 0.004).astype(float), rng.normal(size=6000)])
+    y = 5 * X[:, 1] + rng.normal(size=6000)
+    model = learn.LinearRegression(epsilon=3.0, delta=1e-6, bounds=([0, -5], [1, 5]), target_bounds=(-40, 40))
+    model.fit(X, y)
+    assert model.high_[0] < 0.6
+    assert np.allclose(model.predict([[1.0, 0.0]]), model.predict([[model.high_[0], 0.0]]))

@@ -11,6 +11,7 @@ from sfumato.engines.compile import compile_columns
 from sfumato.engines.duckdb.dialect import DuckDBDialect
 from sfumato.engines.kernels.held_rows import BatchColumns, RowBatch
 from sfumato.engines.kernels.long_programs import find_column_program
+from sfumato.engines.kernels.threads import use_one_thread
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -66,10 +67,12 @@ class BatchReading:
     def sum_columns(self, found: ColumnProgram, held: HeldRows) -> NDArray[Any]:
         """Return the sums of a program over columns that are read for it, or that are held."""
         sums = found.begin()
-        for batch in held.list_batches(self._read(found, held.columns)):
-            if self._ended.is_set():
-                raise InterruptedError
-            sums.add(batch, BatchColumns(batch, found.ready), keeps=held.most > 0)
+        # Whether there are rows or not, so that the same is imported.
+        with use_one_thread():
+            for batch in held.list_batches(self._read(found, held.columns)):
+                if self._ended.is_set():
+                    raise InterruptedError
+                sums.add(batch, BatchColumns(batch, found.ready), keeps=held.most > 0)
         held.keep_computed((*found.layers, *found.ready.values()))
         return sums.finish()
 

@@ -16,7 +16,6 @@ import numpy as np
 
 from sfumato.engines.kernels.column_facts import EXACT, LARGEST
 from sfumato.engines.kernels.row_windows import RowWindow
-from sfumato.engines.kernels.threads import use_one_thread
 from sfumato.engines.program import CellKey, Counted, Total
 from sfumato.engines.values import Add, Among, Choose, Constant, Every, Multiply
 
@@ -59,10 +58,9 @@ class SumsOfCells:
     def add(self, batch: RowBatch, columns: RowColumns, *, keeps: bool) -> None:
         """Add the rows of a batch, and keep computed columns beside it if it is to be used again."""
         kept = {id(value): self._empty(value, batch.rows) for value in self._layers} if keeps else {}
-        with use_one_thread():
-            for start in range(0, batch.rows, self._size):
-                window = RowWindow(self._facts, columns, slice(start, min(batch.rows, start + self._size)))
-                self._add(window, kept)
+        for start in range(0, batch.rows, self._size):
+            window = RowWindow(self._facts, columns, slice(start, min(batch.rows, start + self._size)))
+            self._add(window, kept)
         batch.computed.update(
             {
                 known: (numbers, missing if missing.any() else None)

@@ -6,7 +6,7 @@ Because : docs/proofs/learners.md#linear-regression
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -119,6 +119,8 @@ class LinearRegression(PrivateRegressor):
         else:
             self.coef_ = found.weights
             self.intercept_ = found.intercept
+            if found.within is not None:
+                self.low_, self.high_ = found.within
         self.middles_ = oracle.declared.middles
         self.target_bounds_ = np.array([target.middle - target.half, target.middle + target.half])
 
@@ -128,10 +130,14 @@ class LinearRegression(PrivateRegressor):
         with np.errstate(invalid="ignore"):
             # Models of earlier versions do not know the middles of their features.
             middles = getattr(self, "middles_", np.nan)
-            scores = np.where(np.isnan(rows), middles, rows) @ self.coef_ + self.intercept_
+            known = np.where(np.isnan(rows), middles, rows)
+            if hasattr(self, "low_"):
+                # What lies outside of the bounds that were learnt within was clipped there, too.
+                known = np.clip(known, self.low_, self.high_)
+            scores = known @ self.coef_ + self.intercept_
         # An infinite number times a weight of 0 is none.
-        known = np.nan_to_num(scores, nan=float(self.target_bounds_.mean()))
-        found: Floats = np.clip(known, *self.target_bounds_)
+        guessed = np.nan_to_num(scores, nan=float(self.target_bounds_.mean()))
+        found: Floats = np.clip(guessed, *self.target_bounds_)
         return found
 
 
@@ -215,6 +221,8 @@ def _ask_mean(oracle: Oracle, first: _TargetMean) -> _TargetMean:
 class _Coefficients:
     weights: Floats
     intercept: float
+    within: tuple[Floats, Floats] | None = None
+    """Lows and highs that features were clipped to, where those are not the declared ones."""
 
 
 def _look_first(oracle: Oracle, target: Feature) -> tuple[_TargetMean, _Coefficients | None]:
@@ -251,9 +259,12 @@ def _look_closer(oracle: Oracle, mean: _TargetMean, target: Feature) -> _Coeffic
     tight, more = tighten_bounds(oracle, mean.rows, _LOOK_SHARE)
     left = 1 - _FIRST - spent - more
     view = _RegressionView.of(tight, found.centre / target.bound, found.reach / target.bound)
+    middles, halves = tight.declared.middles, tight.declared.halves
     if view.drawable(left) and mean.fewest > _MANY_ROWS * view.rows_needed(left):
-        return view.rescale(view.system(*view.rows.sums(view.blocks, share=left)).solve())
-    return view.rescale(regress_along(view.rows, view.vector, view.target, left))
+        weights = view.system(*view.rows.sums(view.blocks, share=left)).solve()
+    else:
+        weights = regress_along(view.rows, view.vector, view.target, left)
+    return replace(view.rescale(weights), within=(middles - halves, middles + halves))
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,6 +57,17 @@ class LinearClassifier(PrivateClassifier):
         scores = self._scores(self._rows(X))
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
+    def clip_rows(self, X: Any) -> Floats:  # noqa: N803
+        """Return rows as the model sees them, in the units of the features: clipped to bounds and norm.
+
+        `clip_rows(X) @ coef_.T + intercept_` is what `decision_function` returns.
+        """
+        rows = self._rows(X)
+        centred = np.where(np.isnan(rows), 0.0, np.clip(rows - self.middles_, -self.halves_, self.halves_))
+        norms = np.linalg.norm(centred / self.units_, axis=1, keepdims=True)
+        found: Floats = self.middles_ + centred / np.maximum(norms, 1.0)
+        return found
+
     def _scores(self, rows: Floats) -> Floats:
         """Return scores of rows clipped to the bounds and to the norm that rows were learnt with."""
         # A missing number counts as the middle of its bounds, in predictions as in fits.

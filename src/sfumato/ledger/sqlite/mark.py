@@ -234,7 +234,15 @@ class Mark:
         if end > self._size:
             self._grow(file, end)
         _write(file, record, self._offset)
-        _sync_durably(file)
+        try:
+            _sync_durably(file)
+        except LedgerError:
+            # The system forgets pages that it could not write, while others still read them and go on from
+            # there. So they are written once more.
+            with suppress(LedgerError):
+                _write(file, record, self._offset)
+                _sync_durably(file)
+            raise
         self._unsettled.append(batch)
         self._offset, self.end = end, batch.end
 

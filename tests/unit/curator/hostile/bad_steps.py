@@ -57,3 +57,21 @@ class NeverAnswers:
     @property
     def program(self) -> Any:
         time.sleep(1000)
+
+
+@dataclass(frozen=True, slots=True)
+class NotesModules:
+    """A step that does what another does, and then writes to a file which modules its worker has imported."""
+
+    step: Any
+    path: str
+
+    @property
+    def program(self) -> Any:
+        return self.step.program
+
+    def release(self, exact: Any) -> object:
+        released: object = self.step.release(exact)
+        with open(self.path, "a", encoding="utf-8") as file:
+            file.write(" ".join(sorted(sys.modules)) + "\n")
+        return released

@@ -43,8 +43,8 @@ ASKED: dict[str, Callable[[Session], Any]] = {
 TARGET = 0
 
 
-def make_lab(folder: Path, *, target: bool) -> sf.Lab:
-    """Register a small table and a graph, with or without the unit that everything is about."""
+def make_lab(folder: Path, *, target: bool, empty: bool = False) -> sf.Lab:
+    """Register a small table and a graph, with or without the unit that all is about, or of no rows."""
     rng = np.random.default_rng(5)
     who = np.concatenate([np.full(MAX_ROWS, TARGET), rng.integers(1, 60, 150)])
     mine = who == TARGET
@@ -60,9 +60,14 @@ def make_lab(folder: Path, *, target: bool) -> sf.Lab:
     edges = [(0, other) for other in range(1, 10)] + [(other, other + 1) for other in range(1, 30)]
     lab = sf.create(folder)
     unit = sf.Unit("who", max_rows=MAX_ROWS)
-    kept = visits if target else visits.filter(pa.array(~mine))
+    kept = visits.slice(0, 0) if empty else visits if target else visits.filter(pa.array(~mine))
     lab.register("visits", kept, unit=unit, columns=COLUMNS, budget=BUDGET)
     linked = [edge for edge in edges if target or TARGET not in edge]
     friends = pa.table({"from": [a for a, _ in linked], "to": [b for _, b in linked]})
-    lab.register("friends", friends, unit=sf.Node("from", "to", max_degree=9), budget=BUDGET)
+    lab.register(
+        "friends",
+        friends.slice(0, 0) if empty else friends,
+        unit=sf.Node("from", "to", max_degree=9),
+        budget=BUDGET,
+    )
     return lab

@@ -120,6 +120,26 @@ def test_an_answer_the_disk_did_not_confirm_can_be_had_later(
         assert anew.charge(ask("doubtful")).answer == "kept"  # type: ignore[union-attr]
 
 
+def test_what_the_disk_did_not_confirm_is_written_once_more(
+    ledger: SqliteLedger, ask: Callable[..., Charge], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The system may have dropped it, and whoever reads it still sees it in memory."""
+    calls: list[str] = []
+    write, sync = mark._write, mark._sync
+
+    def fail_once(file: int) -> None:
+        calls.append("sync")
+        if calls.count("sync") == 1:
+            raise OSError(errno.EIO, "the disk is gone")
+        sync(file)
+
+    monkeypatch.setattr(mark, "_write", lambda *given: calls.append("write") or write(*given))
+    monkeypatch.setattr(mark, "_sync", fail_once)
+    with pytest.raises(LedgerError, match="SF-L108"):
+        ledger.charge(ask("doubtful"))
+    assert calls == ["write", "sync", "write", "sync"]
+
+
 def test_what_others_wrote_is_synced_before_it_is_given(
     path: Path, ledger: SqliteLedger, ask: Callable[..., Charge], fails: Callable[[str], None]
 ) -> None:

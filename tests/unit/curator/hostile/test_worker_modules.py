@@ -1,0 +1,78 @@
+"""What a worker imports, which takes time, does not depend on the rows it finds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import sfumato as sf
+from sfumato.curator.hostile import reading
+from sfumato.curator.hostile.host import WorkerHost
+from sfumato.curator.hostile.reading import SlotReader
+from unit.curator.hostile.bad_steps import NotesModules
+from unit.curator.hostile.kinds import ASKED, SPEND, make_lab
+from unit.curator.hostile.test_hostile_sessions import NoWait
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from sfumato.lab.session import Session
+
+ROWS = ("all", "without the unit", "none")
+
+
+def _fit(model: Any, target: str | None) -> Callable[[Session], Any]:
+    return lambda s: s.fit(model(), table="visits", features=["age", "cost"], target=target)
+
+
+FITS: dict[str, Callable[[Session], Any]] = {
+    "naive Bayes": _fit(lambda: sf.learn.GaussianNB(epsilon=1), "ward"),
+    "k-means": _fit(lambda: sf.learn.KMeans(8, epsilon=1), None),
+    "boosting": _fit(lambda: sf.learn.GradientBoosting(epsilon=1, trees=10), "ward"),
+    "quantile": lambda s: s.sql("SELECT QUANTILE_CONT(age, 0.9) AS q FROM visits").release(**SPEND),
+    "keys": lambda s: s.sql("SELECT note, COUNT(*) AS n FROM visits GROUP BY note").release(
+        epsilon=1, delta=1e-5
+    ),
+}
+KINDS: dict[str, Callable[[Session], Any]] = {
+    **{name: (lambda s, ask=ask: ask(s).release(**SPEND)) for name, ask in ASKED.items()},
+    **FITS,
+}
+
+
+@pytest.fixture(scope="module")
+def labs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, sf.Lab]]:
+    folder = tmp_path_factory.mktemp("modules")
+    made = {
+        name: make_lab(folder / str(at), target=name == "all", empty=name == "none")
+        for at, name in enumerate(ROWS)
+    }
+    for lab in made.values():
+        for table in ("visits", "friends"):
+            lab.set_pace(table, seconds=2)
+        host = WorkerHost(lab.folder, lab._schema, memory=2**29, places=2)
+        vars(lab)["_slots"] = SlotReader(host, lab.engine, NoWait(lambda: 0.0))
+    yield made
+    for lab in made.values():
+        lab.close()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_workers_import_the_same_whatever_the_rows(
+    labs: dict[str, sf.Lab], kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, found = reading._ask, {}
+    for name, lab in labs.items():
+        path = tmp_path / name
+
+        def ask(send: Any, done: Any, steps: Any, seconds: float, path: Path = path) -> str:
+            return asked(send, done, tuple(NotesModules(step, str(path)) for step in steps), seconds)
+
+        monkeypatch.setattr(reading, "_ask", ask)
+        KINDS[kind](lab.session(hostile=True))
+        found[name] = [line.split() for line in path.read_text(encoding="utf-8").splitlines()]
+    # A learner may ask more rounds of some rows than of others, by what was released to it.
+    for one, other, third in zip(*found.values(), strict=False):
+        assert one == other == third
