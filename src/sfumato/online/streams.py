@@ -60,12 +60,12 @@ class Sum(Stream):
 
     def run(self, ticks: Iterable[ArrayLike]) -> NDArray[np.float64]:
         """Return the sum so far, with noise, after each of these ticks."""
-        rows = [[int(_on_grid(values, self._low, self._high, self._step).sum())] for values in ticks]
-        return self._extend(np.array(rows))[:, 0] * float(self._step)
+        rows = [[_sum_exactly(_on_grid(values, self._low, self._high, self._step))] for values in ticks]
+        return self._extend(np.array(rows, dtype=object))[:, 0].astype(float) * float(self._step)
 
     def values(self, window: int | None = None) -> NDArray[np.float64]:
         """Return what was released: the sum so far, or that of the last `window` ticks, at every tick."""
-        return self._sums_within(window)[:, 0] * float(self._step)
+        return self._sums_within(window)[:, 0].astype(float) * float(self._step)
 
     def half_widths(self, confidence: Number = 0.95, window: int | None = None) -> NDArray[np.float64]:
         """Return the half-widths of their intervals, for the sums of the values as clipped."""
@@ -100,8 +100,8 @@ class Mean(Stream):
         for values in ticks:
             steps = _on_grid(values, self._low, self._high, self._step)
             # In half steps, so that the middle of the range lies on the grid.
-            rows.append([len(steps) * self._half, int((2 * steps).sum()) - len(steps) * self._middle])
-        return self._means(self._extend(np.array(rows)))
+            rows.append([len(steps) * self._half, 2 * _sum_exactly(steps) - len(steps) * self._middle])
+        return self._means(self._extend(np.array(rows, dtype=object)))
 
     def values(self, window: int | None = None) -> NDArray[np.float64]:
         """Return the means that were released, over all ticks or the last `window` ones."""
@@ -162,6 +162,15 @@ class Histogram(Stream):
         return len(self.kinds)
 
 
+_WIDEST = 2**40
+"""Values pass through doubles on their way to the grid, and noise is drawn in at most 2^40 steps."""
+
+
+def _sum_exactly(steps: NDArray[np.int64]) -> int:
+    """Return the sum of steps of at most 2^40 each, in parts that no tick is long enough to make wrap."""
+    return (int((steps >> 20).sum()) << 20) + int((steps & 2**20 - 1).sum())
+
+
 def _factor(confidence: Number) -> float:
     return NormalDist().inv_cdf((1 + parse_interval_level(confidence)) / 2)
 
@@ -177,10 +186,10 @@ def _parse_grid(low: Any, high: Any, step: Any) -> tuple[int, int, Fraction]:
     """Return the bounds in whole steps."""
     size = parse_positive(step, "step")
     ends = parse_exact(low, "low") / size, parse_exact(high, "high") / size
-    if ends[0] >= ends[1] or any(end.denominator != 1 for end in ends):
+    if ends[0] >= ends[1] or any(end.denominator != 1 or abs(end) > _WIDEST for end in ends):
         raise UsageError(
             "SF-N610",
-            "The bounds of a stream ascend and are whole multiples of its step.",
+            "The bounds of a stream ascend and are whole multiples of its step, at most 2^40 of them.",
             got=f"{low}, {high}",
         )
     return int(ends[0]), int(ends[1]), size

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 MOST_PATTERNS = 64
 """The largest number of patterns that a regular expression may stand for. Each is counted as a LIKE."""
 _MOST_TIMES = 16
+_MOST_CHARACTERS, _MOST_DEPTH = 2000, 30
+"""Limits of one pattern and of groups within groups: what is read here is read before anything is charged."""
 _ANY, _RUN, _START, _END = "any", "run", "start", "end"
 """Parts of a pattern beside single characters: their names are longer than one."""
 _CLASSES = {
@@ -38,6 +40,8 @@ def expand_expression(text: str, *, whole: bool) -> list[str]:
 
     It must match the `whole` text, or else any stretch of it.
     """
+    if len(text) > _MOST_CHARACTERS:
+        raise _refuse(f"more than {_MOST_CHARACTERS} characters")
     reader = _Reader(text)
     ways = reader.read_alternatives()
     if not reader.is_done:
@@ -63,6 +67,7 @@ class _Reader:
 
     text: str
     at: int = 0
+    depth: int = 0
 
     @property
     def is_done(self) -> bool:
@@ -145,9 +150,13 @@ class _Reader:
     def _read_group(self) -> list[Parts]:
         if not self.take("?:") and self.take("?"):
             raise _refuse("(?…)")
+        self.depth += 1
+        if self.depth > _MOST_DEPTH:
+            raise _refuse(f"more than {_MOST_DEPTH} groups within each other")
         ways = self.read_alternatives()
         if not self.take(")"):
             raise _refuse("( without )")
+        self.depth -= 1
         return ways
 
     def _read_class(self) -> list[Parts]:
@@ -189,8 +198,14 @@ def _join(parts: Sequence[list[Parts]]) -> list[Parts]:
     for part in parts:
         if len(ways) * len(part) > MOST_PATTERNS:
             raise _refuse(f"more than {MOST_PATTERNS} texts")
+        if _longest(ways) + _longest(part) > _MOST_CHARACTERS:
+            raise _refuse(f"a text of more than {_MOST_CHARACTERS} characters")
         ways = [(*one, *other) for one, other in product(ways, part)]
     return ways
+
+
+def _longest(ways: list[Parts]) -> int:
+    return max(map(len, ways), default=0)
 
 
 def _limit(ways: list[Parts]) -> list[Parts]:

@@ -121,16 +121,20 @@ def _list_levels(items: Sequence[exp.Expression]) -> list[list[exp.Expression]]:
     levels: list[list[exp.Expression]] = [[]]
     for item in items:
         own = _levels_of(item)
-        if len(levels) * len(own) > MOST_LEVELS:
-            raise PolicyError(
-                "SF-Q117", f"A question has at most {MOST_LEVELS} levels.", try_="ROLLUP (a, b)"
-            )
+        _require_few(len(levels) * len(own))
         levels = [level + more for level in levels for more in own]
     return levels
 
 
+def _require_few(levels: int) -> None:
+    if levels > MOST_LEVELS:
+        raise PolicyError("SF-Q117", f"A question has at most {MOST_LEVELS} levels.", try_="ROLLUP (a, b)")
+
+
 def _levels_of(item: exp.Expression) -> list[list[exp.Expression]]:
     parts = item.expressions if isinstance(item, exp.Tuple | exp.Rollup | exp.Cube | exp.GroupingSets) else []
+    if isinstance(item, _LEVELS):
+        _require_few(len(parts))  # before lists of lists are made
     match item:
         case exp.Paren():
             return _levels_of(item.this)

@@ -49,6 +49,27 @@ def test_sums_and_means_follow_their_values() -> None:
     assert 0 <= mean.values(window=5)[-1] <= 100
 
 
+def test_sums_of_a_tick_never_wrap_around() -> None:
+    values = np.full(2**21, 2.0**40)
+    told = [sf.online.Sum(0, 2**40, horizon=1, rho=50).add(each) for each in (values[:-1], values)]
+    assert told[0] == pytest.approx(2.0**61, rel=1e-4)
+    assert told[1] == pytest.approx(2.0**61, rel=1e-4)
+    assert sf.online.Mean(-(2**39), 2**39, horizon=1, rho=5000).add(values) == pytest.approx(
+        2.0**39, rel=0.01
+    )
+
+
+def test_a_tick_that_is_interrupted_ends_its_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    counter = sf.online.Counter(horizon=5, rho=1)
+    counter.add(1)
+    monkeypatch.setattr("scipy.signal.lfilter", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        counter.add(1)
+    monkeypatch.undo()
+    with pytest.raises(PolicyError, match="SF-N604"):
+        counter.add(1)
+
+
 def test_a_mean_of_nobody_stays_within_its_range() -> None:
     told = sf.online.Mean(10, 20, horizon=50, rho=0.01).run([[]] * 50)
     assert told.min() >= 10

@@ -45,6 +45,15 @@ def test_what_could_not_be_counted_is_refused_with_an_alternative(expression: st
     assert refusal.value.code == "SF-Q159"
 
 
+@pytest.mark.parametrize(
+    "expression",
+    ["((((((.){16}){16}){16}){16}){16}){16}", "(" * 999 + "a" + ")" * 999, "(" * 3000, "a" * 3000],
+)
+def test_a_short_text_never_stands_for_a_very_long_pattern(expression: str) -> None:
+    with pytest.raises(PolicyError, match="more than"):
+        expand_expression(expression, whole=False)
+
+
 @pytest.mark.parametrize("expression", ["(a|b){16}", "[a-z][a-z]", "|".join("abcdefghij" * 7)])
 def test_a_short_text_never_stands_for_very_many_patterns(expression: str) -> None:
     with pytest.raises(PolicyError, match=f"more than {MOST_PATTERNS}"):

@@ -190,7 +190,7 @@ def _choose_grid(plan: RunningSums) -> NoiseGrid:
     norm *= 1 + 1e-9
     held = float(np.prod(np.array(plan.factor.zeros) / np.array(plan.factor.poles)))
     numbers = math.sqrt(plan.ticks * plan.cells)
-    lost = _filter_error(plan.factor) * numbers * float(plan.multiplier)
+    lost = _filter_error(plan) * numbers * float(plan.multiplier)
     if lost > 0.05:
         raise UsageError(
             "SF-N602",
@@ -210,11 +210,12 @@ def _norm(plan: RunningSums) -> float:
     return math.sqrt(plan.factor.norm_squared(horizon, plan.participations, plan.separation))
 
 
-def _filter_error(factor: BufferedToeplitz) -> float:
+def _filter_error(plan: RunningSums) -> float:
     """Return how far rounding in the filters can move z in one tick, in units of σ, as C sees it."""
     unit = float(np.finfo(np.longdouble).eps)
-    gain = (len(factor.poles) + 1) / factor.poles[0]
-    return 16 * unit * gain * _REACH
+    gain = (len(plan.factor.poles) + 1) / plan.factor.poles[0]
+    # In the world of the neighbour, draws are shifted by up to σ / multiplier.
+    return 16 * unit * gain * (_REACH + 1 / float(plan.multiplier))
 
 
 class RunningNoise:
@@ -248,11 +249,14 @@ class RunningNoise:
             )
         with self._lock:
             self._require_alive(len(rows))
-            sums = observed(self._plan, rows, 1, lambda: self._release(rows), within=self)
+            # Whatever interrupts a tick leaves filters that do not fit their draws, so the stream ends.
+            tick, self.tick = self.tick, self._plan.ticks
+            sums = observed(self._plan, rows, 1, lambda: self._release(rows, tick), within=self)
+            self.tick = tick + len(rows)
         return sums.reshape(array.shape)
 
-    def _release(self, rows: IntArray) -> IntArray:
-        steps, noise = self._plan.grid.steps, self._noise(len(rows))
+    def _release(self, rows: IntArray, tick: int) -> IntArray:
+        steps, noise = self._plan.grid.steps, self._noise(tick, len(rows))
         # Whole data steps are summed apart from the noise, so that both fit into 64 bits where the data does.
         wide = rows.dtype == object or float(np.abs(rows).max()) * len(rows) >= 2.0**61
         sums = np.cumsum(rows.astype(object) if wide else rows, axis=0) + self._sum
@@ -260,11 +264,10 @@ class RunningNoise:
         self._sum, self._noise_sum = sums[-1], noises[-1]
         return np.asarray(sums + (noises + steps // 2) // steps)
 
-    def _noise(self, count: int) -> NDArray[np.int64]:
+    def _noise(self, tick: int, count: int) -> NDArray[np.int64]:
         """Return the noise of the next ticks: independent draws, and what the filters add of earlier ones."""
-        first, sigma = self.tick, self._plan.grid.sigma
-        self.tick += count
-        stretches = self._plan.scales.between(first, self.tick)
+        sigma = self._plan.grid.sigma
+        stretches = self._plan.scales.between(tick, tick + count)
         drawn = np.concatenate(
             [self._draw(end - start, sigma * Fraction(scale)) for start, end, scale in stretches]
         )
