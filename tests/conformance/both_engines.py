@@ -84,7 +84,7 @@ def comparable(program: Any, answer: Any) -> Any:
 
 
 def repr_of_key(row: tuple[Any, ...]) -> str:
-    return repr([key if isinstance(key, str) else int(key) for key in row[0]])
+    return repr([key if key is None or isinstance(key, str) else int(key) for key in row[0]])
 
 
 # ---- Arrow tables in PostgreSQL ----------------------------------------------------------------------------

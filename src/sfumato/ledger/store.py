@@ -419,6 +419,7 @@ class StoredLedger(ABC):
         elif done := self._database.commit_at_once(db, transaction, batch.mark_written):
             self._apply(transaction)
         if not done:
+            self._is_only_writer = False
             batch.reset()
         return done
 
