@@ -92,7 +92,7 @@ QUESTIONS = {
     "a typed zero divides": "SELECT COUNT(*) / 0 AS n FROM visits",
     "a computed zero divides": "SELECT COUNT(*) / (1 - 1) AS n FROM visits",
     "an overflow": "SELECT COUNT(*) + 1e30 * 1e30 AS n FROM visits",
-    "a logarithm of nothing": "SELECT COUNT(*) FROM visits WHERE LN(age - 109) > 0",
+    "an angle of nothing": "SELECT COUNT(*) FROM visits WHERE ACOS(age - 109) > 0",
     "a cast that fails": "SELECT COUNT(*) FROM visits WHERE CAST(name AS INT) > 0",
     "an error of their own": "SELECT COUNT(*) FROM visits WHERE CASE WHEN age > 100 THEN error('x') END",
     "a text for a number": "SELECT COUNT(*) FROM visits WHERE age = 'old'",

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _FIELDS = {"year": "year", "month": "month", "day": "day", "weekday": "isodow"}
 
 _NEAR = 2**40
-"""Up to here log2 of half a step more is 2^-41 from a whole number, 40 times what a double is off by."""
+"""Up to here log2 of twice as much and one is 2^-41 from a whole number, 30 times what a double is off by."""
 
 
 class DuckDBDialect:
@@ -66,12 +66,12 @@ class DuckDBDialect:
         return translate_case(text, upper)
 
     def write_digits(self, number: str, reach: int) -> str:
-        """Take a logarithm of half a step more, which is never so near a whole one that its last bits count.
+        """Take a logarithm of twice as much and one, never so near a whole one that its last bits count.
 
         Farther out it would be, and the digits are written and counted.
         """
         if reach < _NEAR:
-            return f"(CAST(floor(log2(abs({number}) + 0.5)) AS BIGINT) + 1)"
+            return f"CAST(floor(log2(2 * abs({number}) + 1)) AS BIGINT)"
         return f"length(bin({number}))"
 
     def write_calendar(self, days: str, field: str) -> str:

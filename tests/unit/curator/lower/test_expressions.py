@@ -28,10 +28,17 @@ def test_the_smallest_of_many_is_written_once(function: str) -> None:
     assert lower_expression(FunctionCall(function, (AGE,) * 20), SCOPE).domain == Numbers(0, 110)
 
 
-def test_the_smallest_of_the_largest_of_the_smallest_grows_too_long_for_an_engine() -> None:
+def test_the_smallest_of_the_largest_of_the_smallest_names_each_once() -> None:
     nested: Name | FunctionCall = AGE
     for level in range(20):
         nested = FunctionCall(("least", "greatest")[level % 2], (nested, AGE))
+    assert lower_expression(nested, SCOPE).domain == Numbers(0, 110)
+
+
+def test_what_names_its_argument_twice_grows_too_long_for_an_engine() -> None:
+    nested: Name | FunctionCall = FunctionCall("subtract", (AGE, Literal(Fraction(50))))
+    for _ in range(20):
+        nested = FunctionCall("abs", (nested,))
     with pytest.raises(PolicyError) as refusal:
         lower_expression(nested, SCOPE)
     assert refusal.value.code == "SF-Q113"
