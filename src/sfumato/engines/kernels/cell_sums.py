@@ -117,11 +117,13 @@ class _WindowCells:
         outside = np.zeros(window.count, dtype=bool)
         for key in keys:
             part = window.value(key.value)
-            if not facts.is_inside(key.value, key.size):
+            if not facts.is_inside(key.value, key.size - key.nulls):
                 missing = window.missing(key.value)
-                outside |= (part < 0) | (part >= key.size)
-                outside |= False if missing is None else missing
-                part = np.where(outside, 0, part)
+                missing = np.zeros(window.count, dtype=bool) if missing is None else missing
+                beyond = (part < 0) | (part >= key.size - key.nulls)
+                # The last place of a key is for rows where it is missing, if it has one for them.
+                outside |= beyond & ~missing if key.nulls else beyond | missing
+                part = np.where(missing, key.size - 1, np.where(beyond, 0, part))
             cell *= np.int32(key.size)
             cell += part.astype(np.int32)
         cell[outside] = cells

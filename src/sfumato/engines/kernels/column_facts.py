@@ -144,7 +144,7 @@ class ColumnFacts:
                 return self.can_miss(self.computed[value]) if value in self.computed else self._columns_miss
             case Constant(number):
                 return number is None
-            case Either(first, second):
+            case Either(first, second) | Least(first, second, True) | Greatest(first, second, True):
                 return self.can_miss(first) and self.can_miss(second)
             case Lookup(place, entries):
                 return None in entries or not self.is_inside(place, len(entries))

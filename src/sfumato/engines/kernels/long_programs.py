@@ -103,7 +103,9 @@ def find_column_program(
     for value in layers:
         facts.can_miss(value)
     ready = {column: value for column, value in ready.items() if column in used}
-    return ColumnProgram(program, rows, tuple(used - computed.keys()), ready, facts, layers, parts)
+    # In an order of their own: that of a set differs from one process to the next.
+    columns = tuple(sorted(used - computed.keys(), key=lambda column: (column.at, column.name)))
+    return ColumnProgram(program, rows, columns, ready, facts, layers, parts)
 
 
 def _list_used(asked: Iterable[Any], computed: Mapping[Column, Value]) -> tuple[set[Column], int]:

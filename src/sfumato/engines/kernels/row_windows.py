@@ -162,6 +162,15 @@ class RowWindow:
         found = compute(*self._pair(value.left, value.right, kind))
         return found.astype(self.facts.dtype(value), copy=False)
 
+    def _extreme(self, value: Least | Greatest) -> Any:
+        found = self._combine(value)
+        if value.skips:
+            for side, other in ((value.left, value.right), (value.right, value.left)):
+                missing = self.missing(side)
+                if missing is not None:
+                    found = np.where(missing, self._part(other, self.facts.dtype(value)), found)
+        return found
+
     def _divide(self, value: Divide) -> Any:
         left, right = self._pair(value.left, value.right, self.facts.common_dtype(value))
         number = value.right.value if isinstance(value.right, Constant) else None
@@ -202,7 +211,7 @@ class RowWindow:
                 return self._columns.find_missing(value, self.rows)
             case Constant():
                 return np.ones(self.count, dtype=bool)
-            case Either(first, second):
+            case Either(first, second) | Least(first, second, True) | Greatest(first, second, True):
                 both = self.missing(first), self.missing(second)
                 return None if both[0] is None or both[1] is None else both[0] & both[1]
             case Lookup(place, entries):
@@ -315,7 +324,7 @@ _COMPUTE: dict[type[Any], Any] = {
     Add: RowWindow._add,
     Divide: RowWindow._divide,
     Multiply: RowWindow._combine,
-    Least: RowWindow._combine,
-    Greatest: RowWindow._combine,
+    Least: RowWindow._extreme,
+    Greatest: RowWindow._extreme,
 }
 """How a value of each kind is computed: looked up, since there are many values for every few rows."""
