@@ -136,7 +136,9 @@ def locate_values(
     counted = SumBlock((COUNT,), len(features), len(features))
     (noise,) = oracle.noise([counted], share_of(oracle.budget.main, share))
     while rows > _CLEAR_ROWS * noise.deviation and spent < looks * share:
-        before, found = found, _look_closer(oracle, features, found, share)
+        # Where the range stayed as it was, cells that differ make it another question, with noise of its own:
+        # behind the curator the same one would have the answer it had before.
+        before, found = found, _look_closer(oracle, features, found, share, wider=int(spent / share))
         spent += share
         narrower = any(
             now.reach * _NARROWER < was.reach and now.reach >= _CELLS
@@ -149,10 +151,13 @@ def locate_values(
 
 
 def _look_closer(
-    oracle: Oracle, features: Sequence[Feature], ranges: Sequence[TargetRange], share: Fraction
+    oracle: Oracle, features: Sequence[Feature], ranges: Sequence[TargetRange], share: Fraction, wider: int
 ) -> list[TargetRange]:
-    """Count values by cells of each range, and return the part that holds nearly all of them."""
-    widths = [2 * each.reach // _CELLS + 1 for each in ranges]
+    """Count values by cells of each range, and return the part that holds nearly all of them.
+
+    Cells are so many steps wider than they need to be.
+    """
+    widths = [2 * each.reach // _CELLS + 1 + wider for each in ranges]
     keys = [
         [
             CellKey(
