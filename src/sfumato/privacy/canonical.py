@@ -80,7 +80,11 @@ class _Writer:
         return known[1]
 
     def _write_fields(self, fields: dict[str, Any]) -> str:
-        written = [f"{_ENCODER.encode(name)}:{self.write(fields[name])}" for name in sorted(fields)]
+        written = []
+        for name in sorted(fields):
+            part = fields[name]
+            text = _ENCODER.encode(part) if type(part) in _AS_THEY_ARE else self.write(part)
+            written.append(f"{_ENCODER.encode(name)}:{text}")
         return f"{{{','.join(written)}}}"
 
     def _write_other(self, value: Any) -> str:

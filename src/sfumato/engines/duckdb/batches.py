@@ -14,7 +14,7 @@ from sfumato.engines.kernels.long_programs import find_column_program
 from sfumato.engines.kernels.threads import use_one_thread
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from duckdb import DuckDBPyConnection
     from numpy.typing import NDArray
@@ -48,14 +48,14 @@ class BatchReading:
         self._cursor.interrupt()
 
     def find_program(
-        self, program: EngineProgram[Any], ranges: ValueRanges, held: HeldRows
+        self, program: EngineProgram[Any], find_ranges: Callable[[], ValueRanges], held: HeldRows
     ) -> ColumnProgram | None:
         """Return how a program is computed from columns, with what is held of its rows, if it is to be."""
-        found = find_column_program(program, ranges, held.computed)
+        found = find_column_program(program, find_ranges, held.computed)
         if found is None or held.serves(self._describe(found), found.columns):
             return found
         # What was computed before is of no use without the rows it was computed of.
-        found = find_column_program(program, ranges)
+        found = find_column_program(program, find_ranges)
         if found is not None:
             held.begin(self._describe(found), found.columns)
         return found

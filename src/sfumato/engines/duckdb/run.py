@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from threading import Condition, Lock, current_thread, main_thread
 from typing import TYPE_CHECKING, Any, cast
 
@@ -197,7 +197,7 @@ def _answer(
     layouts: Mapping[str, Layout],
 ) -> Answer:
     held = current_held_rows()
-    columns = reading.find_program(program, find_ranges(program.rows, layouts), held)
+    columns = reading.find_program(program, cache(partial(find_ranges, program.rows, layouts)), held)
     if columns is not None:
         return cast("Answer", reading.sum_columns(columns, held))
     table = cursor.sql(compile_program(program, layouts, DuckDBDialect())).to_arrow_table()

@@ -36,7 +36,7 @@ from sfumato.engines.values import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from sfumato.engines.program import EngineProgram
     from sfumato.engines.rows import Rows
@@ -76,24 +76,31 @@ class ColumnProgram:
 
 
 def find_column_program(
-    program: EngineProgram[Any], ranges: ValueRanges, known: Mapping[int, Value] | None = None
+    program: EngineProgram[Any],
+    find_ranges: Callable[[], ValueRanges],
+    known: Mapping[int, Value] | None = None,
 ) -> ColumnProgram | None:
     """Return how NumPy computes a program whose SQL is long, or None where an engine's SQL is to be used.
 
-    `known` are the values, by identity, that are held of every row already.
+    `find_ranges` steps through the program, so it is called only where the SQL is long. `known` are the
+    values, by identity, that are held of every row already.
     """
     if not isinstance(program, CellSums) or program.cells > _MOST_CELLS:
         return None
     rows, computed = _split_layers(program.rows)
     asked = (*program.keys, *program.terms)
-    if not _is_long(asked, computed, ranges):
+    parts = _Parts()
+    if sum(map(parts.measure, (*computed.values(), *asked))) < _LONG:
+        return None
+    ranges = find_ranges()
+    if not _can_compute(parts.known.values(), ranges):
         return None
     # Rows are chosen before anything is computed of them.
     if not _list_used([program.where], {})[0].isdisjoint(computed):
         return None
     ready = {column: value for column, value in computed.items() if id(value) in (known or {})}
     fresh = {column: value for column, value in computed.items() if column not in ready}
-    used, parts = _list_used(asked, fresh)
+    used, count = _list_used(asked, fresh)
     # A number of rows needs no column: SQL leaves out what nothing looks at.
     if not used:
         return None
@@ -105,7 +112,7 @@ def find_column_program(
     ready = {column: value for column, value in ready.items() if column in used}
     # In an order of their own: that of a set differs from one process to the next.
     columns = tuple(sorted(used - computed.keys(), key=lambda column: (column.at, column.name)))
-    return ColumnProgram(program, rows, columns, ready, facts, layers, parts)
+    return ColumnProgram(program, rows, columns, ready, facts, layers, count)
 
 
 def _list_used(asked: Iterable[Any], computed: Mapping[Column, Value]) -> tuple[set[Column], int]:
@@ -121,13 +128,6 @@ def _list_used(asked: Iterable[Any], computed: Mapping[Column, Value]) -> tuple[
             waiting += [computed[part]] if part in computed else []
         waiting += _inner(part)
     return columns, len(seen)
-
-
-def _is_long(asked: Iterable[Any], computed: Mapping[Column, Value], ranges: ValueRanges) -> bool:
-    """Return whether the SQL would be long, and all its parts are what NumPy computes."""
-    parts = _Parts()
-    size = sum(map(parts.measure, (*computed.values(), *asked)))
-    return size >= _LONG and _can_compute(parts.known.values(), ranges)
 
 
 def _split_layers(rows: Rows) -> tuple[Rows, dict[Column, Value]]:
@@ -166,21 +166,24 @@ class _Parts:
         """Return how many parts a part has, those that are used twice counted twice."""
         if id(part) not in self._sizes:
             self.known[id(part)] = part
-            self._sizes[id(part)] = 1 + sum(map(self.measure, _inner(part)))
+            inner = [self._sizes.get(id(each)) or self.measure(each) for each in _inner(part)]
+            self._sizes[id(part)] = 1 + sum(inner)
         return self._sizes[id(part)]
 
 
-def _inner(part: Any) -> Iterator[Any]:
-    """Yield the values and conditions that a part is made of."""
+def _inner(part: Any) -> list[Any]:
+    """Return the values and conditions that a part is made of."""
+    found: list[Any] = []
     if isinstance(part, Column | Constant):
-        return
+        return found
     for name in _field_names(part.__class__):
         inner = getattr(part, name)
         if isinstance(inner, tuple):
             # Not the entries of a list: there are thousands, and none of them is a part.
-            yield from inner if isinstance(part, Every | Some) else ()
+            found += inner if isinstance(part, Every | Some) else ()
         elif not isinstance(inner, int | str | type(None)):
-            yield inner
+            found.append(inner)
+    return found
 
 
 @cache
