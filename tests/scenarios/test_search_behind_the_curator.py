@@ -207,7 +207,7 @@ def test_nothing_of_other_runs_is_kept(lab: sf.Lab, monkeypatch: pytest.MonkeyPa
     kept = lab.ledger.find_release(charge["request"], charge["data"])
     assert kept is not None
     (answer,) = decode_answer(kept.answer)
-    assert set(answer) == {"setting", "score", "learned"}
+    assert set(answer) == {"setting", "share", "learned"}
     assert set(from_json(answer["learned"])) == {
         "coef_",
         "intercept_",
