@@ -50,23 +50,18 @@ def begin(path: Path) -> SqliteLedger:
     return ledger
 
 
-def fill(path: Path, pairs: int, at_once: int = 500) -> None:
-    """Write many charges and releases in a few commits, with the code that writes single ones."""
-    with closing(SqliteDatabase(str(path), 1, identify_file(str(path)))) as database:
-        with database.lend_connection() as db:
-            books = tables.check_tables(db)
-        for start in range(0, pairs, at_once):
+def fill(path: Path, pairs: int) -> None:
+    """Write many charges and releases in one commit, with the code that writes single ones."""
+    database = SqliteDatabase(str(path), 1, identify_file(str(path)))
 
-            def write(db: Any, start: int = start) -> None:
-                database.begin(db, partial(database.ask_newer, db, books))
-                database.add_newer(db, books, None, (books.seq, books.head))
-                transaction = Transaction(books)
-                for number in range(start, min(start + at_once, pairs)):
-                    answer_one(transaction, question(f"filled {number}"))
-                database.commit(db, transaction, lambda: None)
-                transaction.apply_to_books()
+    def write(db: Any) -> None:
+        transaction = Transaction(tables.check_tables(db))
+        for number in range(pairs):
+            answer_one(transaction, question(f"filled {number}"))
+        database.commit(db, transaction, lambda: None)
 
-            database.write(write)
+    database.write(write)
+    database.close()
 
 
 def answer_one(transaction: Transaction, charge: Charge) -> None:

@@ -10,7 +10,6 @@ import time
 from collections import Counter
 from contextlib import closing
 from fractions import Fraction
-from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
@@ -18,9 +17,10 @@ import pytest
 from tests.conformance import servers
 
 from sfumato.errors import BudgetError, LedgerError
-from sfumato.ledger import Charge, Charged, PostgresLedger, Released, sharing
+from sfumato.ledger import Charge, Charged, PostgresLedger, Released
 from sfumato.ledger.chain import read_body
-from sfumato.ledger.sharing import SharedWriting
+from sfumato.ledger.postgres import sharing
+from sfumato.ledger.postgres.sharing import SharedWriting
 from sfumato.privacy import Budget, Pure, price
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def pair(schema: str) -> Iterator[Pair]:
     with closing(open_ledger(schema)) as leader, closing(open_ledger(schema)) as other:
         leader._is_only_writer = other._is_only_writer = False
         charge(leader, "the leader's")
-        assert leader._database.sharing._leader is not None
+        assert leader._database._sharing._leader is not None
         yield leader, other
 
 
@@ -183,15 +183,15 @@ def test_a_stranger_s_leader_is_not_asked(pair: Pair, monkeypatch: pytest.Monkey
     monkeypatch.setattr(sharing, "_is_same_user", lambda _: False)
     charged = charge(other, "alone")
     assert other._books.seq == charged.seq
-    assert other._database.sharing._channel is None
+    assert other._database._sharing._channel is None
 
 
 def test_only_the_same_server_ledger_and_role_share(pair: Pair, schema: str) -> None:
     """A role that may only read gets no writer to write for it."""
     leader, other = pair
     charge(other, "asks")
-    shared = leader._database.sharing._name
-    assert other._database.sharing._name == shared
+    shared = leader._database._sharing._name
+    assert other._database._sharing._name == shared
     names = {shared}
     with other._database.lend_connection() as db:
         for change in (f"CREATE ROLE reader_{schema}", f"GRANT USAGE ON SCHEMA {schema} TO reader_{schema}"):
@@ -200,7 +200,7 @@ def test_only_the_same_server_ledger_and_role_share(pair: Pair, schema: str) -> 
         for role in (f"SET ROLE reader_{schema}", "RESET ROLE"):
             db.execute(role)
             elsewhere = SharedWriting()
-            elsewhere._find_leader(partial(other._database.describe_place, db), lambda: None)
+            elsewhere._find_leader(db, lambda: None)
             names.add(elsewhere._name)
             elsewhere.stop()
     assert len(names) == 2
@@ -212,7 +212,7 @@ def test_a_fork_leaves_the_leader_to_its_parent(pair: Pair) -> None:
     child = os.fork()
     if child == 0:
         charge(leader, "in the child")
-        os._exit(0 if leader._database.sharing._channel is None else 1)
+        os._exit(0 if leader._database._sharing._channel is None else 1)
     assert os.waitpid(child, 0)[1] == 0
     charge(leader, "in the parent")
     charge(other, "after")

@@ -363,7 +363,6 @@ def is_cost(cost: Cost) -> bool:
     return len(cost.renyi) == len(ORDERS) and set(map(type, amounts)) == {int} and min(amounts) >= 0
 
 
-@lru_cache(maxsize=4096)  # most questions have one of a few prices
 def write_cost(cost: Cost) -> str:
     """Return the text that `canonical_json` writes, without inspecting the type of each number."""
     pure = "null" if cost.pure is None else cost.pure

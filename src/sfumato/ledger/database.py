@@ -9,21 +9,16 @@ from __future__ import annotations
 import os
 import threading
 from abc import ABC, abstractmethod
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakSet
 
-from sfumato.ledger import tables
-from sfumato.ledger.failures import require_same_ledger
 from sfumato.ledger.group_commit import CommitQueue
-from sfumato.ledger.sharing import SharedWriting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
     from weakref import WeakMethod
 
-    from sfumato.ledger.books import Books
     from sfumato.ledger.tables import SqlConnection
     from sfumato.ledger.transaction import Transaction
 
@@ -37,7 +32,6 @@ class LedgerDatabase(ABC):
         # Reentrant, since a failed commit is looked up through the same object.
         self.turn = threading.RLock()
         self.queue = CommitQueue()
-        self.sharing = SharedWriting()
         with _forks:
             _databases.add(self)
 
@@ -78,22 +72,6 @@ class LedgerDatabase(ABC):
     def confirm(self, db: SqlConnection) -> None:  # noqa: B027 - most databases show only what is durable
         """Undo what is open, and return once everything that this connection has read is durable."""
 
-    def settle(self, db: SqlConnection) -> None:  # noqa: B027 - most databases have nothing to do
-        """Let the tables hold everything that was committed."""
-
-    def ask_newer(self, db: SqlConnection, books: Books) -> Any:
-        """Ask for what was written after the newest entry that the books know."""
-        return tables.query_newer(db, books)
-
-    def add_newer(self, db: SqlConnection, books: Books, found: Any, newest: tuple[int, str]) -> None:
-        """Add to the books what `ask_newer` found. `newest` is an entry that the chain must hold."""
-        tables.add_newer(db, books, found, newest)
-        require_same_ledger(newest[0] <= books.seq, tables.LACKING)
-
-    @abstractmethod
-    def describe_place(self, db: SqlConnection) -> list[Any]:
-        """Return what only processes have in common that may write to the same ledger."""
-
     def hand_over(
         self, db: SqlConnection, messages: list[list[Any]], write: WeakMethod[Any]
     ) -> list[Any] | None:
@@ -102,14 +80,12 @@ class LedgerDatabase(ABC):
         Returns number and hash of each entry, or None for one that it declined. None as a whole says that
         nobody was asked. An OSError says that all of it may be written, or nothing.
         """
-        return self.sharing.ask(partial(self.describe_place, db), messages, write)
+        return None
 
     def forget_threads(self) -> None:
         """Replace locks after a fork, since the threads that may hold them do not exist in the child."""
         self.turn = threading.RLock()
         self.queue = CommitQueue()
-        self.sharing.forget()
-        self.sharing = SharedWriting()
 
     @abstractmethod
     def require_text(self, *texts: str) -> None:

@@ -135,7 +135,6 @@ class CommitBatch:
 
     @property
     def open_jobs(self) -> list[Job[Any]]:
-        """The jobs that this process has to write."""
         return [job for job in self.jobs if not job.is_written]
 
     def carry_all(self) -> list[list[Any]] | None:

@@ -169,7 +169,7 @@ class StoredLedger(ABC):
         require_utf8(request)
         with self._reading() as (db, books):
             charge = books.answered.get(bind_request(request, data))
-            return None if charge is None else self._read_kept(db, books, charge)
+            return None if charge is None else tables.read_answer(db, books, charge)
 
     def belongs_to(self, lab: str) -> bool:
         """Return whether the lab of this identity has claimed the ledger."""
@@ -204,11 +204,11 @@ class StoredLedger(ABC):
         return sum(bool(to.write(line)) for line in lines)
 
     def find_entry(self, head: str) -> int | None:
-        with self._settled() as db:
+        with self._connected() as db:
             return tables.find_entry(db, head)
 
     def sign_receipt(self, entry: int | None = None) -> SignedHead:
-        with self._settled() as db:
+        with self._connected() as db:
             found = tables.read_head(db, entry)
             self._update_books(db)  # afterwards, so that the entry is durable before it is signed
         return self._find_key().sign(*found)
@@ -239,12 +239,10 @@ class StoredLedger(ABC):
 
     def _verify(self, database: LedgerDatabase, check: Callable[[SqlConnection], Books]) -> Books:
         newest = self._newest  # before the check begins, since other threads go on writing
-        if newest[0]:
-            with self._settled():
-                pass  # what this process has seen is in the tables now
         with self._guard, database.lend_snapshot() as db:
             books = check(db)
-            require_same_ledger(newest[0] == 0 or tables.has_entry(db, *newest), tables.LACKING)
+            same = newest[0] == 0 or tables.has_entry(db, *newest)
+            require_same_ledger(same, "its chain lacks an entry that was in it")
         with self._guard, database.lend_connection() as db:
             database.confirm(db)
         self._newest = max(self._newest, (books.seq, books.head))
@@ -293,15 +291,11 @@ class StoredLedger(ABC):
         """Return the answer to this very charge, or else any answer to the same question."""
         with self._reading() as (db, books):
             number = pending.seq if pending.seq in books.releases else books.answered.get(pending.request)
-            return None if number is None else self._read_kept(db, books, number)
+            return None if number is None else tables.read_answer(db, books, number)
 
     def _read_answer(self, charge: int) -> Released:
         with self._connected() as db:
-            return self._read_kept(db, self._books or self._update_books(db), charge)
-
-    def _read_kept(self, db: SqlConnection, books: Books, charge: int) -> Released:
-        self._database.settle(db)
-        return tables.read_answer(db, books, charge)
+            return tables.read_answer(db, self._books or self._update_books(db), charge)
 
     def _find_account(self, name: str) -> AccountState:
         with self._reading() as (_, books):
@@ -311,7 +305,7 @@ class StoredLedger(ABC):
         return found
 
     def _read_page(self, after: int) -> list[Entry]:
-        with self._settled() as db:
+        with self._connected() as db:
             return tables.read_page(db, after)
 
     # ---- the database --------------------------------------------------------------------------------------
@@ -319,13 +313,6 @@ class StoredLedger(ABC):
     @contextmanager
     def _connected(self) -> Iterator[SqlConnection]:
         with self._guard, self._database.lend_connection() as db:
-            yield db
-
-    @contextmanager
-    def _settled(self) -> Iterator[SqlConnection]:
-        """Yield a connection whose tables hold everything that was committed."""
-        with self._connected() as db:
-            self._database.settle(db)
             yield db
 
     def _write(
@@ -389,7 +376,6 @@ class StoredLedger(ABC):
         try:
             books = self._update_books(db, self._database.begin)
             if batch.in_doubt:
-                self._database.settle(db)
                 for job in batch.jobs:
                     job.look_up(db, self._newest[0])
             transaction = batch.attempt_all(books)
@@ -419,7 +405,6 @@ class StoredLedger(ABC):
         elif done := self._database.commit_at_once(db, transaction, batch.mark_written):
             self._apply(transaction)
         if not done:
-            self._is_only_writer = False
             batch.reset()
         return done
 
@@ -454,12 +439,14 @@ class StoredLedger(ABC):
         `begin`, if given, locks out other writers before the entries are read.
         """
         books, newest = self._books or Books(), self._newest
-        ask, start = partial(self._database.ask_newer, db, books), books.seq
-        found = ask() if begin is None else begin(db, ask)
+        ask, start = partial(tables.query_newer, db, books), books.seq
+        rows = ask() if begin is None else begin(db, ask)
         # An interruption from here on could leave half an entry in the books. Without books, the next call
         # makes them again from the first entry.
         self._books = None
-        self._database.add_newer(db, books, found, newest)
+        tables.add_newer(db, books, rows)
+        same = newest[0] <= start or tables.has_entry(db, *newest)
+        require_same_ledger(same, "its chain lacks an entry that was in it")
         self._is_only_writer = books.seq == start
         if begin is None:
             if books.seq > newest[0]:

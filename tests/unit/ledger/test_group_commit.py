@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import os
 import signal
+import sqlite3
 import threading
 from contextlib import closing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from sfumato.errors import BudgetError, LedgerError, PolicyError
 from sfumato.ledger import Charged, Released, SqliteLedger, failpoints
-from sfumato.ledger.failures import unreadable_error
 from sfumato.ledger.group_commit import CommitBatch, CommitQueue, Job
-from sfumato.ledger.sqlite import mark
 from sfumato.privacy import Budget
 
 if TYPE_CHECKING:
@@ -28,25 +27,30 @@ if TYPE_CHECKING:
 PEOPLE = "population:patient_id"
 
 
-class Commits:
-    """Counts the commits of the ledger, and fails them if told to."""
+class Commits(sqlite3.Connection):
+    """Counts its commits, and fails them if told to."""
 
     count = 0
     fails = False
 
+    def execute(self, sql: str, /, *parameters: Any) -> sqlite3.Cursor:
+        if sql == "COMMIT":
+            type(self).count += 1
+            if self.fails:
+                raise sqlite3.OperationalError("disk I/O error")
+        return super().execute(sql, *parameters)
+
 
 @pytest.fixture
-def commits(monkeypatch: pytest.MonkeyPatch) -> Commits:
-    commits, write = Commits(), mark._write
+def commits(ledger: SqliteLedger, monkeypatch: pytest.MonkeyPatch) -> type[Commits]:
+    connect = sqlite3.connect
+    ledger._database.close()
 
-    def count(file: int, data: bytes, offset: int) -> None:
-        commits.count += 1
-        if commits.fails:
-            raise unreadable_error()
-        write(file, data, offset)
+    class Chosen(Commits):
+        pass
 
-    monkeypatch.setattr(mark, "_write", count)
-    return commits
+    monkeypatch.setattr(sqlite3, "connect", lambda *a, **k: connect(*a, **k, factory=Chosen))
+    return Chosen
 
 
 def together(
@@ -85,7 +89,7 @@ def together(
 
 
 def test_those_who_wait_share_one_commit(
-    ledger: SqliteLedger, ask: Ask, commits: Commits, monkeypatch: pytest.MonkeyPatch
+    ledger: SqliteLedger, ask: Ask, commits: type[Commits], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls = [lambda n=n: ledger.charge(ask(f"{n}", "1/1000")) for n in range(20)]
     charged = together(ledger, calls, monkeypatch)
@@ -126,7 +130,7 @@ def test_a_budget_is_not_overspent_within_one_commit(
 
 
 def test_a_commit_that_fails_fails_for_all_and_tells_nobody_an_answer(
-    ledger: SqliteLedger, ask: Ask, commits: Commits, monkeypatch: pytest.MonkeyPatch
+    ledger: SqliteLedger, ask: Ask, commits: type[Commits], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The last one would be answered from what another has written and the disk has not kept."""
     charged = ledger.charge(ask("asked"))

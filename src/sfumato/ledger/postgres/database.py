@@ -15,9 +15,11 @@ from sfumato.ledger.failures import require_agreement, unconfirmed_error
 from sfumato.ledger.postgres.connection import import_psycopg, open_connection
 from sfumato.ledger.postgres.durability import CONFIRM, confirm_all, require_durable_server
 from sfumato.ledger.postgres.errors import ErrorTranslator, is_lock_refused
+from sfumato.ledger.postgres.sharing import SharedWriting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from weakref import WeakMethod
 
     from sfumato.ledger.postgres.connection import PostgresConnection
     from sfumato.ledger.transaction import Transaction
@@ -41,13 +43,6 @@ _KEEP_ANSWERS = """
 """
 # Lists of any length are one statement, whose plan the server keeps.
 _STATEMENTS = {False: _APPEND.format(kept=""), True: _APPEND.format(kept=_KEEP_ANSWERS)}
-# The same server since its start, the same ledger, and a role with the same rights.
-_SELECT_PLACE = """
-    SELECT extract(epoch FROM pg_postmaster_start_time())::TEXT, current_setting('port'),
-        current_database()::TEXT, current_schema()::TEXT, session_user::TEXT, current_user::TEXT,
-        identity, version
-    FROM ledger
-"""
 _ENTRY_ROW = attrgetter("seq", "kind", "body", "prev", "hash")
 _TRANSLATED = ErrorTranslator()
 
@@ -64,6 +59,7 @@ class PostgresDatabase(LedgerDatabase):
         self._schema = schema
         self._timeout = timeout
         self._connection: PostgresConnection | None = None
+        self._sharing = SharedWriting()
 
     @contextmanager
     def lend_connection(self) -> Iterator[PostgresConnection]:
@@ -132,13 +128,18 @@ class PostgresDatabase(LedgerDatabase):
     def confirm(self, db: Any) -> None:
         confirm_all(db, self._timeout)
 
-    def describe_place(self, db: Any) -> list[Any]:
-        return list(db.execute(_SELECT_PLACE).fetchone())
+    def hand_over(self, db: Any, messages: list[list[Any]], write: WeakMethod[Any]) -> list[Any] | None:
+        return self._sharing.ask(db, messages, write)
+
+    def forget_threads(self) -> None:
+        super().forget_threads()
+        self._sharing.forget()
+        self._sharing = SharedWriting()
 
     def close(self) -> None:
         with self.turn:
             # A new connection may lead to another server.
-            self.sharing.stop()
+            self._sharing.stop()
             if self._connection is not None:
                 self._connection.raw.close()
             self._connection = None

@@ -96,10 +96,9 @@ def restore_ledger(
 
 def _open_draft(draft: Path, place: Path, unproven: bool) -> SqliteLedger:
     """Open a copy, with the newest entries that the present mark holds and the copy lacks."""
-    # The witness first: someone may write meanwhile, and a mark may be ahead of it.
-    Witness(os.path.realpath(place)).carry_to(os.path.realpath(draft))
     with suppress(FileNotFoundError):
         shutil.copyfile(f"{os.path.realpath(place)}.mark", f"{draft}.mark")
+    Witness(os.path.realpath(place)).carry_to(os.path.realpath(draft))
     with closing(SqliteDatabase(str(draft), TIMEOUT, identify_file(str(draft)))) as database:
         database.adopt_mark(missing=True, shorter=unproven)
     return SqliteLedger.open(draft)
@@ -130,7 +129,7 @@ def _unproven_error(command: str) -> LedgerError:
 
 def _has_mark(place: Path) -> bool:
     """Return whether the present ledger's own mark is there, whose entries the copy was found to hold."""
-    with suppress(LedgerError), closing(Mark(os.path.realpath(place))) as mark, mark.locked(0):
+    with suppress(LedgerError), closing(Mark(os.path.realpath(place))) as mark:
         return mark.read()[0] > 0
     return False
 

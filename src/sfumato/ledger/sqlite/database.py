@@ -9,39 +9,47 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from sfumato.errors import LedgerError
 from sfumato.ledger import tables
 from sfumato.ledger.database import LedgerDatabase
-from sfumato.ledger.failures import busy_error, missing_error, require_same_ledger
+from sfumato.ledger.failures import (
+    busy_error,
+    missing_error,
+    require_agreement,
+    require_same_ledger,
+    unconfirmed_error,
+)
 from sfumato.ledger.sqlite import schema
 from sfumato.ledger.sqlite.connection import open_connection
 from sfumato.ledger.sqlite.errors import ErrorTranslator
-from sfumato.ledger.sqlite.files import identify_birth, identify_file, identify_files, list_files
+from sfumato.ledger.sqlite.files import identify_file, identify_files, list_files
 from sfumato.ledger.sqlite.locks import require_locks
 from sfumato.ledger.sqlite.mark import Mark, MarkedBatch, missing_mark_error
-from sfumato.ledger.sqlite.redo import read_end, require_witness, require_witnessed, settle_with_mark
-from sfumato.ledger.tables import LACKING, require_known
+from sfumato.ledger.sqlite.redo import (
+    ADD_ENTRY,
+    KEEP_ANSWER,
+    MOVE_END,
+    read_end,
+    require_witness,
+    require_witnessed,
+    settle_with_mark,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from sfumato.ledger.books import Books
     from sfumato.ledger.sqlite.files import Identity
-    from sfumato.ledger.sqlite.witness import End
+    from sfumato.ledger.tables import SqlConnection
     from sfumato.ledger.transaction import Transaction
 
 T = TypeVar("T")
 
-MOVED_AT_ONCE = 200
-"""Commits after which their entries are moved to SQLite.
-
-Chosen with `benchmarks/ledger.py`: fewer cost more time each. No privacy depends on it.
-"""
-
-_OTHER_FILES = "other files lie at its path than were opened"
+_ENTRY_ROW = attrgetter("seq", "kind", "body", "prev", "hash")
+_CONTENT = attrgetter("kind", "body")
 _TRANSLATED = ErrorTranslator()
 
 
@@ -78,30 +86,34 @@ class SqliteDatabase(LedgerDatabase):
                 self._roll_back(db)
 
     def write(self, work: Callable[[Any], T]) -> T:
-        with self.turn, _TRANSLATED:
+        """Call `work` as the only writer among all processes.
+
+        Threads that come while this waits for the mark's lock are still part of the batch.
+        """
+        with self.turn, _TRANSLATED, self._mark.locked(self._timeout):
             db = self._connection or self._open()
             try:
+                if self._mark.is_full:
+                    self._renew_full_mark(db)
+                db.execute("BEGIN IMMEDIATE")
+                self._require_same_files()  # only now, as the wait may have been long
+                self._mark.read()
+                if not self._mark.is_settled:
+                    self._settle(db)
                 return work(db)
             finally:
-                self._mark.unlock()
+                self._roll_back(db)
 
-    def settle(self, db: Any) -> None:
-        """Let SQLite hold everything that only the mark holds."""
-        self._mark.read()
-        if self._mark.unsettled and read_end(db)[0] < self._mark.end[0]:
-            with self._mark.locked(self._timeout):
-                self._move_entries(db)
-        self._mark.settle()
-
-    def require_marked(self) -> None:
+    def settle(self) -> None:
         """Bring back entries that only the mark holds, or refuse a ledger that is too short."""
         with self.turn, _TRANSLATED:
+            # Read before SQLite is: unless a writer is at work or has died, SQLite holds all of it by then.
             marked = self._mark.read()
             with self.lend_connection() as db:
                 holds = not marked[0] or tables.has_entry(db, *marked)
             sound = holds and self._mark.witness.is_at(marked, self._mark.noted)
         if not sound:
-            self.write(lambda db: self.begin(db, lambda: self._require_witness(db)))
+            self.write(lambda db: require_witness(db, self._mark))
 
     def require_locks(self) -> None:
         """Refuse to go on where locks do nothing."""
@@ -132,62 +144,43 @@ class SqliteDatabase(LedgerDatabase):
                     require_witnessed(db, self._mark)
                 self._adopt_mark(db)
 
-    def begin(self, db: Any, ask: Callable[[], T]) -> T:
-        self._mark.lock(self._timeout)
-        self._require_same_files()  # only now, as the wait may have been long
-        self._make_room(db)
-        return ask()
+    def begin(self, db: SqlConnection, ask: Callable[[], T]) -> T:
+        return ask()  # `write` holds the lock already
 
     def require_text(self, *texts: str) -> None:
         """Accept every text: SQLite can keep them all."""
 
     def commit(self, db: Any, done: Transaction, mark_written: Callable[[], None]) -> None:
-        mark_written()
-        self._mark.append(MarkedBatch(done.start, done.end, done.entries, done.answers))
-        self._mark.witness.move(done.start, done.end, self._mark.noted)
-        # A commit to files that nobody else opens does not count. SQLite's log is not part of it.
-        same = self._mark.is_in_place() and identify_file(self._path) == self._main
-        require_same_ledger(same, _OTHER_FILES)
+        require_agreement(self.commit_at_once(db, done, mark_written), "where the chain ends")
 
     def commit_at_once(self, db: Any, done: Transaction, mark_written: Callable[[], None]) -> bool:
-        # Another writer is not waited for: it has changed the books that were decided by.
-        if not self._mark.try_lock():
+        # Moves the end only if it is where the books say, so a decision from old books writes nothing.
+        if db.execute(MOVE_END, (*done.end, *done.start)).rowcount != 1:
             return False
-        if not self._mark.is_newest() or self._mark.end != done.start:
-            self._mark.unlock()
-            return False
-        self._make_room(db)
-        self.commit(db, done, mark_written)
+        db.executemany(ADD_ENTRY, map(_ENTRY_ROW, done.entries))
+        if done.answers:
+            db.executemany(KEEP_ANSWER, done.answers)
+        mark_written()
+        # This is the one wait for the disk. Until SQLite has committed too, nobody sees the entries.
+        self._mark.append(MarkedBatch(done.start, done.end, list(map(_CONTENT, done.entries)), done.answers))
+        try:
+            db.execute("COMMIT")
+        except sqlite3.Error as error:
+            # It may have happened all the same. Look, through a connection that has not failed.
+            self._close_connection()
+            if self._may_have_entry(*done.end):
+                raise unconfirmed_error() from error
+            self._mark.undo(done.start)
+            raise
+        self._mark.settle()
+        self._mark.witness.move(done.start, done.end, self._mark.noted)
+        # A commit to files that nobody else opens does not count.
+        self._require_same_files()
+        require_same_ledger(self._mark.is_in_place(), "another mark lies at its path")
         return True
-
-    def confirm(self, db: Any) -> None:
-        self._mark.sync()
-
-    def ask_newer(self, db: Any, books: Books) -> None:
-        self._mark.read()
-
-    def add_newer(self, db: Any, books: Books, found: Any, newest: End) -> None:
-        """Take the newest entries from the mark. SQLite is asked for those that the mark no longer holds."""
-        for batch in (*self._mark.list_newer(books.seq), MarkedBatch(self._mark.end, self._mark.end)):
-            if books.seq < batch.start[0]:
-                tables.add_newer(db, books, tables.query_newer(db, books), newest)
-            for entry in batch.entries:
-                if entry.seq > books.seq:
-                    books.add_entry(entry)
-                    require_known(books, newest)
-        require_known(books, self._mark.end)
-        require_same_ledger(books.seq >= max(newest, self._mark.end)[0], LACKING)
-
-    def describe_place(self, db: Any) -> list[Any]:
-        return ["file", os.stat(self._mark.path).st_dev, *identify_birth(self._mark.path)]
 
     def close(self) -> None:
         with self.turn:
-            self.sharing.stop()
-            if self._connection is not None and self._mark.unsettled:
-                # What cannot be moved now is moved by whoever opens the ledger next.
-                with suppress(LedgerError, OSError, sqlite3.Error), self._mark.locked(0):
-                    self._move_entries(self._connection)
             self._close_connection()
             self._mark.close()
 
@@ -196,37 +189,24 @@ class SqliteDatabase(LedgerDatabase):
             self._connection.close()
         self._connection = None
 
-    def _make_room(self, db: sqlite3.Connection) -> None:
-        """Move entries to SQLite once there are many. The caller holds the lock."""
-        if self._mark.is_full:
-            self._renew_full_mark(db)
-        elif self._mark.unsettled >= MOVED_AT_ONCE:
-            self._move_entries(db)
-
-    def _move_entries(self, db: sqlite3.Connection) -> None:
-        """Let SQLite hold what only the mark holds. The caller holds the lock."""
-        self._require_same_files()
-        self._mark.read()  # or SQLite would seem to be ahead of it
-        try:
-            db.execute("BEGIN IMMEDIATE")
-            settle_with_mark(db, self._mark)
+    def _settle(self, db: sqlite3.Connection) -> None:
+        """Let SQLite and the mark hold the same entries before anything is decided."""
+        if settle_with_mark(db, self._mark):
             db.execute("COMMIT")
-        finally:
-            self._roll_back(db)
-        self._mark.settle()
-
-    def _require_witness(self, db: sqlite3.Connection) -> None:
-        self._move_entries(db)
-        require_witness(db, self._mark)
+            db.execute("BEGIN IMMEDIATE")
 
     def _redo(self, db: sqlite3.Connection, shorter: bool) -> None:
         """Bring back what the mark holds, even if it was copied from elsewhere."""
         try:
             self._mark.read(copied=True)
-            self._move_entries(db)
+            db.execute("BEGIN IMMEDIATE")
+            settle_with_mark(db, self._mark)
+            db.execute("COMMIT")
         except LedgerError as error:
             if not (shorter and error.code == "SF-L132"):
                 raise
+        finally:
+            self._roll_back(db)
 
     def _adopt_mark(self, db: sqlite3.Connection) -> None:
         """Begin the mark anew, as this ledger's own."""
@@ -237,11 +217,19 @@ class SqliteDatabase(LedgerDatabase):
 
     def _renew_full_mark(self, db: sqlite3.Connection) -> None:
         """Begin a full mark anew. It waits for no reader: it tries again once as much again is written."""
-        self._move_entries(db)
-        if _move_log(db, "PASSIVE"):
-            self._mark.begin_anew(read_end(db), adopt=False)
+        end = read_end(db)
+        # Otherwise it holds entries that SQLite lacks, and they come first.
+        if self._mark.read() == end and _move_log(db, "PASSIVE"):
+            self._mark.begin_anew(end, adopt=False)
         else:
             self._mark.postpone()
+
+    def _may_have_entry(self, seq: int, head: str) -> bool:
+        try:
+            with self.lend_connection() as db:
+                return tables.has_entry(db, seq, head)
+        except LedgerError:
+            return True  # nobody can tell, so it must be taken as spent
 
     def _roll_back(self, db: sqlite3.Connection) -> None:
         """Undo what is open. Closing undoes it too, if the database refuses."""
@@ -264,8 +252,8 @@ class SqliteDatabase(LedgerDatabase):
 
     def _require_same_files(self) -> None:
         """Refuse to go on if the files at the path are not the ones that the connection has open."""
-        same = identify_files(self._files) == self._identities and self._mark.is_in_place()
-        require_same_ledger(same, _OTHER_FILES)
+        same = identify_files(self._files) == self._identities
+        require_same_ledger(same, "other files lie at its path than were opened")
 
 
 def _move_log(db: sqlite3.Connection, how: Literal["PASSIVE", "FULL"]) -> bool:

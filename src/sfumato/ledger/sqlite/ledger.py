@@ -75,8 +75,7 @@ class SqliteLedger(StoredLedger):
     @contextmanager
     def open_copy_source(self) -> Iterator[sqlite3.Connection]:
         """Yield a connection of its own, from which a copy can be made."""
-        with self._settled():
-            database = self._make_database()
+        database = self._make_database()
         with self._guard, closing(database), database.lend_connection() as db:
             yield db
 
@@ -90,15 +89,14 @@ class SqliteLedger(StoredLedger):
             with self._guard:
                 # Before the tables say that there is one.
                 self._database.begin_mark()
-                write, begin = self._database.write, self._database.begin
-                write(lambda db: begin(db, lambda: schema.migrate_tables(db)))
+                self._database.write(schema.migrate_tables)
 
     def _start(self) -> Self:
         super()._start()
         try:
             # After the check, so that a broken chain is called that. What this adds is checked when read.
             with self._guard:
-                self._database.require_marked()
+                self._database.settle()
                 self._database.require_locks()
         except LedgerError:
             self.close()

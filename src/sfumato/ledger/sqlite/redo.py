@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from sfumato.ledger import tables
 from sfumato.ledger.chain import GENESIS, Entry, read_body
-from sfumato.ledger.failures import require_agreement
 from sfumato.ledger.sqlite.mark import MarkedBatch, copied_error, shorter_error
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from sfumato.ledger.sqlite.mark import Mark
     from sfumato.ledger.sqlite.witness import End
 
 MOVE_END = "UPDATE ledger SET entries = ?, head = ? WHERE entries = ? AND head = ?"
 ADD_ENTRY = "INSERT INTO entries VALUES (?, ?, ?, ?, ?)"
 KEEP_ANSWER = "INSERT INTO answers VALUES (?, ?, ?)"
-_ENTRY_ROW = attrgetter("seq", "kind", "body", "prev", "hash")
 
 
 def read_end(db: Any) -> End:
@@ -26,16 +25,18 @@ def read_end(db: Any) -> End:
     return (0, GENESIS) if row is None else (row[0], row[1])
 
 
-def settle_with_mark(db: Any, mark: Mark) -> None:
-    """Compare the two ends and add what is missing to either. The caller begins and commits."""
+def settle_with_mark(db: Any, mark: Mark) -> bool:
+    """Compare the two ends and add what is missing. Returns whether something was written to SQLite."""
     found, marked = read_end(db), mark.end
     if found[0] < marked[0]:
-        _add_entries(db, found, mark)
+        _redo_entries(db, found, mark)
     elif marked[0] and not tables.has_entry(db, *marked):
         raise shorter_error(marked, found[0])
     elif found[0] > marked[0]:
         # A damaged record, or a process of an older version, has left the mark behind.
         mark.append(_read_batch(db, marked, found))
+    mark.settle()
+    return found[0] < marked[0]
 
 
 def require_witness(db: Any, mark: Mark) -> None:
@@ -56,30 +57,33 @@ def require_witnessed(db: Any, mark: Mark) -> None:
         raise shorter_error(lost, read_end(db)[0])
 
 
-def _add_entries(db: Any, found: End, mark: Mark) -> None:
-    """Write the entries that SQLite lacks, if the mark holds all of them and they continue the chain."""
-    batches, end = mark.list_batches(), found
-    lacking = []
-    for batch in batches:
-        for entry in batch.entries:
-            if entry.seq == end[0] + 1 and entry.prev == end[1]:
-                lacking.append(entry)
-                end = entry.seq, entry.hash
-    if end != mark.end:
+def _redo_entries(db: Any, found: End, mark: Mark) -> None:
+    """Write the entries that SQLite has lost, if the mark holds all of them and they continue the chain."""
+    batches = mark.list_batches()
+    lost = [entry for batch in batches for entry in _list_entries(batch) if entry.seq > found[0]]
+    ends = [found, *((entry.seq, entry.hash) for entry in lost)]
+    follows = all((entry.seq - 1, entry.prev) == end for entry, end in zip(lost, ends, strict=False))
+    if not follows or ends[-1] != mark.end:
         raise shorter_error(mark.end, found[0])
-    charges = {read_body(entry.body)["charge"] for entry in lacking if entry.kind == "release"}
-    answers = {answer[0]: answer for batch in batches for answer in batch.answers if answer[0] in charges}
-    moved = db.execute(MOVE_END, (*end, *found)).rowcount == 1
-    require_agreement(moved, "where the chain ends")
-    db.executemany(ADD_ENTRY, map(_ENTRY_ROW, lacking))
-    db.executemany(KEEP_ANSWER, answers.values())
+    charges = {read_body(entry.body)["charge"] for entry in lost if entry.kind == "release"}
+    answers = [answer for batch in batches for answer in batch.answers if answer[0] in charges]
+    db.execute(MOVE_END, (*mark.end, *found))
+    db.executemany(ADD_ENTRY, [(each.seq, each.kind, each.body, each.prev, each.hash) for each in lost])
+    db.executemany(KEEP_ANSWER, answers)
+
+
+def _list_entries(batch: MarkedBatch) -> Iterable[Entry]:
+    seq, head = batch.start
+    for kind, body in batch.entries:
+        entry = Entry.make_next(seq, head, kind, body)  # type: ignore[arg-type]
+        yield entry
+        seq, head = entry.seq, entry.hash
 
 
 def _read_batch(db: Any, start: End, end: End) -> MarkedBatch:
     """Return what SQLite holds after the entry `start`."""
-    rows = db.execute("SELECT seq, kind, body, prev, hash FROM entries WHERE seq > ? ORDER BY seq", start[:1])
-    entries = [Entry(*row) for row in rows.fetchall()]
-    charges = [read_body(entry.body)["charge"] for entry in entries if entry.kind == "release"]
+    entries = db.execute("SELECT kind, body FROM entries WHERE seq > ? ORDER BY seq", start[:1]).fetchall()
+    charges = [read_body(body)["charge"] for kind, body in entries if kind == "release"]
     query = "SELECT charge, nonce, answer FROM answers WHERE charge = ?"
     answers = [row for charge in charges for row in db.execute(query, (charge,)).fetchall()]
     return MarkedBatch(start, end, entries, answers)

@@ -116,7 +116,6 @@ def is_older(db: SqlConnection) -> bool:
 
 def migrate_tables(db: SqlConnection) -> None:
     """Bring the tables to this version and commit. The chain stays as it is, and all of it is verified."""
-    db.execute("BEGIN IMMEDIATE")
     if is_older(db):  # else another process was faster
         _change_tables(db, _read_version(db))
         check_ledger(db)

@@ -6,7 +6,6 @@ import copy
 import pickle
 import sqlite3
 import stat
-import sys
 import threading
 from contextlib import closing
 from fractions import Fraction
@@ -17,8 +16,6 @@ import pytest
 
 from sfumato.errors import LedgerError, UsageError
 from sfumato.ledger import Charged, SqliteLedger
-from sfumato.ledger.sqlite import mark
-from sfumato.ledger.sqlite.mark import Mark
 from sfumato.privacy import Budget, Cost, Pure, price
 
 if TYPE_CHECKING:
@@ -98,11 +95,12 @@ def test_a_budget_cannot_be_copied(ledger: SqliteLedger, double: Callable[[objec
 def test_another_writer_makes_us_wait_and_then_say_so(
     path: Path, ledger: SqliteLedger, ask: Callable[..., Charge]
 ) -> None:
-    with closing(Mark(str(path))) as other:
-        other.lock(0)
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
         with pytest.raises(LedgerError, match="SF-L104"):
             ledger.charge(ask("while busy"))
         assert ledger.read_spent(PEOPLE).pure == 0
+        other.execute("ROLLBACK")
     assert isinstance(ledger.charge(ask("while busy")), Charged)
 
 
@@ -141,42 +139,3 @@ def test_budgets_of_two_ledgers_are_apart(tmp_path: Path, ledger: SqliteLedger) 
     with closing(SqliteLedger.create(tmp_path / "other.sqlite")) as other:
         other.open_account(PEOPLE, Budget(1))
         assert (ledger.read_budget(PEOPLE), other.read_budget(PEOPLE)) == (Budget(4, 1e-7), Budget(1))
-
-
-def test_a_charge_is_one_synced_write_and_sqlite_follows(
-    path: Path, ledger: SqliteLedger, ask: Callable[..., Charge], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Until many have come, or someone reads what only SQLite has."""
-    synced: list[int] = []
-    sync = mark._sync
-    monkeypatch.setattr(mark, "_sync", lambda file: synced.append(file) or sync(file))
-    before = count_rows(path)
-    for number in range(3):
-        ledger.charge(ask(f"{number}"))
-    assert len(synced) == 3
-    assert count_rows(path) == before
-    assert ledger.verify().charges == 3
-    assert count_rows(path) == 5
-
-
-def count_rows(path: Path) -> int:
-    with closing(sqlite3.connect(path)) as db:
-        return int(db.execute("SELECT count(*) FROM entries").fetchone()[0])
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="names of sockets that the kernel frees are Linux's own")
-def test_one_process_writes_for_the_others(
-    path: Path, ledger: SqliteLedger, ask: Callable[..., Charge], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with closing(SqliteLedger.open(path)) as other:
-        ledger._is_only_writer = other._is_only_writer = False
-        ledger.charge(ask("leads"))
-        with monkeypatch.context() as patch:
-            patch.setattr(other._database, "commit", None)  # it never writes by itself
-            charged = other.charge(ask("asks"))
-            assert isinstance(charged, Charged)
-            other.release(charged, "42")
-        ledger._database.sharing.stop()
-        assert isinstance(other.charge(ask("the leader is gone")), Charged)
-        assert other.charge(ask("asks")).answer == "42"  # type: ignore[union-attr]
-    assert ledger.verify().charges == 3

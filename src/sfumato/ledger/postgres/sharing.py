@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from weakref import WeakMethod
 
+    from sfumato.ledger.tables import SqlConnection
+
     Reply = list[Any]
     Requests = list[tuple[float, list[Any]]]
     Write = Callable[[Callable[[], Requests], Callable[[float], bool]], list[tuple[int, str] | None]]
@@ -40,6 +42,14 @@ REST = 30.0
 _MAX_BYTES = 100_000
 _CREDENTIALS = struct.Struct("3i")
 
+# The same server since its start, the same ledger, and a role with the same rights.
+_SELECT_PLACE = """
+    SELECT extract(epoch FROM pg_postmaster_start_time())::TEXT, current_setting('port'),
+        current_database()::TEXT, current_schema()::TEXT, session_user::TEXT, current_user::TEXT,
+        identity, version
+    FROM ledger
+"""
+
 
 class SharedWriting:
     """How one process takes part: it leads, or asks the leader, or neither."""
@@ -50,18 +60,15 @@ class SharedWriting:
         self._channel: socket.socket | None = None
         self._asks_after = 0.0
 
-    def ask(
-        self, describe: Callable[[], list[Any]], messages: list[list[Any]], write: WeakMethod[Write]
-    ) -> Reply | None:
+    def ask(self, db: SqlConnection, messages: list[list[Any]], write: WeakMethod[Write]) -> Reply | None:
         """Have the leader write, and return number and hash of each entry, or None where it declined.
 
-        `describe` tells the ledger from all others, and those who may write to it from those who may not.
         None as a whole says that nobody was asked, perhaps since this process leads from now on. An OSError
         says that the leader may or may not have written, or may do so until the deadline.
         """
         if sys.platform != "linux" or time.monotonic() < self._asks_after:
             return None
-        channel = self._find_leader(describe, write)
+        channel = self._find_leader(db, write)
         if channel is None:
             return None
         deadline = time.monotonic() + PATIENCE
@@ -85,7 +92,7 @@ class SharedWriting:
             raise
 
     def stop(self) -> None:
-        """Lead no longer, and ask nobody: the database is being closed."""
+        """Lead no longer, and ask nobody: the connection to the server is being closed."""
         self._name = b""
         self._drop_channel()
         if self._leader is not None:
@@ -96,14 +103,12 @@ class SharedWriting:
         if self._leader is not None:
             self._leader.close_all()
 
-    def _find_leader(
-        self, describe: Callable[[], list[Any]], write: WeakMethod[Write]
-    ) -> socket.socket | None:
+    def _find_leader(self, db: SqlConnection, write: WeakMethod[Write]) -> socket.socket | None:
         """Return a connection to the leader, if another process leads. If there is none, this one does."""
         if self._channel is not None or (self._leader is not None and self._leader.is_leading()):
             return self._channel
         if not self._name:
-            place = [PROTOCOL, os.getuid(), *describe()]
+            place = [PROTOCOL, os.getuid(), *db.execute(_SELECT_PLACE).fetchone()]
             self._name = b"\0sfumato-" + sha256(json.dumps(place).encode()).hexdigest().encode()
         self._channel = _connect(self._name)
         if self._channel is None:
