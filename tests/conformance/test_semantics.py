@@ -114,6 +114,8 @@ def _same_integers(read: Read, plan: QuestionPlan, case: Asked, tried: Counter[s
 
 def _shown(domain: Domain, value: Any) -> Any:
     """What a key stands for, so that it compares with what plain SQL says."""
+    if value is None:
+        return None
     match domain:
         case Numbers(step=step):
             return Fraction(value) * step
@@ -232,7 +234,7 @@ class Cells:
             found = _answered(read.world.engine.run(plan.steps[0].program))
             known = {_named(domains, key): Cell(plan, sums, [], exact) for key, (_, *sums) in found.items()}
             return cls(plan, exact, known)
-        shape = [domain.size for domain in domains]  # type: ignore[union-attr]
+        shape = [key.size for key in plan.resolved.keys]
         sums, tallies = _answers(read, plan)
         there = set(np.flatnonzero(np.any(sums != 0, axis=0)).tolist()).union(*tallies)
         return cls(
@@ -252,8 +254,12 @@ class Cells:
         )
 
 
-def _places(domains: list[Any], at: Any) -> list[int]:
-    return [int(place) + domain.low for domain, place in zip(domains, at, strict=True)]
+def _places(domains: list[Any], at: Any) -> list[int | None]:
+    """The last place of a key, beyond its domain, is for rows where it is missing."""
+    return [
+        int(place) + domain.low if place < domain.size else None
+        for domain, place in zip(domains, at, strict=True)
+    ]
 
 
 def _named(domains: list[Any], key: Any) -> tuple[Any, ...]:
@@ -282,10 +288,12 @@ def _tally(exact: HistogramCounts) -> dict[int, dict[int, int]]:
 def _same_as_plain(read: Read, plan: QuestionPlan, case: Asked, tried: Counter[str]) -> None:
     cells, aggregates = Cells.of(read, plan, case.exact), [output.shows for output in plan.question.outputs]
     keys = case.keys
+    # A key that discovery or a condition leaves out when it is missing has no group for that.
+    nulls = [key.nulls for key in plan.resolved.keys]
     told = {
-        tuple(map(_told, row[:keys])): row[keys:]
+        tuple(None if part is None else _told(part) for part in row[:keys]): row[keys:]
         for row in read.plain.execute(case.sql).fetchall()
-        if None not in row[:keys]
+        if all(part is not None or has for part, has in zip(row[:keys], nulls, strict=True))
     }
     for names in cells.known.keys() | told.keys():
         numbers = told.get(names, [None] * len(case.figures))

@@ -106,7 +106,7 @@ def run() -> Experiment:
             "points",
             pa.table({"cell": cells}),
             unit=sf.ROW,
-            columns={"cell": sf.one_of(*range(CELLS))},
+            columns={"cell": sf.one_of(*range(CELLS), missing=0)},  # no point is without its cell
             budget=sf.Budget(epsilon=2),
         )
         return Experiment(source, truth, list(_errors(lab, truth)))
