@@ -215,6 +215,7 @@ def test_nothing_of_other_runs_is_kept(lab: sf.Lab, monkeypatch: pytest.MonkeyPa
         "halves_",
         "units_",
         "n_iter_",
+        "missing_at_",
     }
 
 

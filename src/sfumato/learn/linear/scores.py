@@ -62,20 +62,22 @@ class LinearClassifier(PrivateClassifier):
 
         `clip_rows(X) @ coef_.T + intercept_` is what `decision_function` returns.
         """
-        rows = self._rows(X)
-        centred = np.where(np.isnan(rows), 0.0, np.clip(rows - self.middles_, -self.halves_, self.halves_))
-        norms = np.linalg.norm(centred / self.units_, axis=1, keepdims=True)
-        found: Floats = self.middles_ + centred / np.maximum(norms, 1.0)
+        found: Floats = self.middles_ + self._clip(self._rows(X))
         return found
 
     def _scores(self, rows: Floats) -> Floats:
         """Return scores of rows clipped to the bounds and to the norm that rows were learnt with."""
+        origin = self.intercept_ + self.coef_ @ self.middles_
+        found: Floats = self._clip(rows) @ self.coef_.T + origin
+        return found
+
+    def _clip(self, rows: Floats) -> Floats:
+        """Return how far rows lie from the middles, clipped to bounds and norm."""
         # A missing number counts as the middle of its bounds, in predictions as in fits.
         known = np.where(np.isnan(rows), getattr(self, "missing_at_", self.middles_), rows)
         centred = np.clip(known - self.middles_, -self.halves_, self.halves_)
         norms = np.linalg.norm(centred / self.units_, axis=1, keepdims=True)
-        origin = self.intercept_ + self.coef_ @ self.middles_
-        found: Floats = centred @ self.coef_.T / np.maximum(norms, 1.0) + origin
+        found: Floats = centred / np.maximum(norms, 1.0)
         return found
 
     def integer_weights(self, clipped: Declared, one: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
