@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 
 from sfumato import audit
 from sfumato.learn import AssociationRules, FrequentItemsets
-from sfumato.learn.itemsets.capped_counts import ContributionCap
+from sfumato.learn.itemsets.capped_counts import ONE, ContributionCap
 from sfumato.privacy.events import Pure, Sequential
 
 SPENDS = [{"epsilon": 1.0}, {"epsilon": 1.0, "delta": 1e-6}, {"rho": 0.1}]
@@ -68,10 +69,8 @@ def test_itemsets_keep_their_price(
 
 def test_transactions_that_are_not_weighed_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """The planted mistake: every transaction counts fully, at the price of a capped one."""
-    honest = ContributionCap.weight
-    full = property(
-        lambda self: honest.fget(ContributionCap(self.size, tuple(256 for _ in self.weights), self.lost))
-    )  # type: ignore[attr-defined]
+    honest = ContributionCap.weight.fget  # type: ignore[attr-defined]
+    full = property(lambda self: honest(replace(self, weights=tuple(ONE for _ in self.weights))))
     monkeypatch.setattr(ContributionCap, "weight", full)
     assert audited(lambda **spend: FrequentItemsets(8, **spend), {"epsilon": 0.2}, 0.1).violates
 

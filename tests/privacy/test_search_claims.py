@@ -118,7 +118,7 @@ def outcomes(searched: BestRunKernel, table: list[list[int]]) -> Any:
         for _ in range(count):
             answer = searched.release(exact)
             learnt = from_json(answer["learned"])
-            found.append([answer["score"], *learnt["class_count_"], *learnt["theta_"][0]])
+            found.append([answer["share"], *learnt["class_count_"], *learnt["theta_"][0]])
         return np.array(found)
 
     return draw

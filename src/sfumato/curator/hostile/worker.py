@@ -35,7 +35,14 @@ FORK, LEARNER, END = b"f", b"l", b"e"
 READY = b"r"
 """What the first process says once, when it has imported."""
 
-_PRELOADED = ("sfumato.engines.router", "duckdb", "pyarrow", "sfumato.oracle.over_tables", "psycopg")
+_PRELOADED = (
+    "sfumato.engines.router",
+    "duckdb",
+    "pyarrow",
+    "sfumato.oracle.over_tables",
+    "psycopg",
+    "threadpoolctl",  # imported with NumPy sums otherwise, which only long programs need
+)
 """What questions need, imported once and shared by all workers."""
 _LEARNERS = ("sfumato.learn", "sfumato.learn.search_tables")
 
