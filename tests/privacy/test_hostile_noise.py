@@ -31,6 +31,8 @@ HUGE, TINY = 1e300, 1e-300
 CASES: list[tuple[str, dict[str, Any]]] = [
     ("AssociationRules", {"k": 4}),
     ("FrequentItemsets", {"k": 4}),
+    ("AutoClassifier", {**B, **TWO}),
+    ("AutoClassifier", {**B, **THREE, "rows": 10**6}),
     ("Bins", {**B, "n_bins": 3}),
     ("CategoricalNB", {**TWO, "categories": [[0, 1], [0, 1, 2], [0]]}),
     ("CategoricalNB", {**TWO, "categories": [[0, 1], [0, 1, 2], [0]], "alpha": -5}),
@@ -60,11 +62,13 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("PCA", {**N}),
     ("Perceptron", {**B, **TWO, "rounds": 3}),
     ("RobustScaler", {**B}),
+    ("Scaler", {**B, "kind": "quantile"}),
+    ("Scaler", {**B, "kind": "range"}),
     ("StandardScaler", {**B}),
 ]
 SPENDS: list[dict[str, float]] = [{"epsilon": 1e-6}, {"epsilon": 1.0}, {"epsilon": 1.0, "delta": 1e-6}]
-GROWN = {"AssociationRules", "FrequentItemsets", "DecisionTree"}
-"""How many itemsets or nodes there are is part of what was learnt from noisy answers."""
+GROWN = {"AssociationRules", "AutoClassifier", "FrequentItemsets", "DecisionTree", "Scaler"}
+"""How many itemsets, nodes or quantiles there are, and a model's family, is learnt from noisy answers."""
 
 
 class Worst:

@@ -86,6 +86,7 @@ CODES: dict[str, str] = {
     "SF-E155": "A hold-out is chosen by a keyed hash of the unit, so that all rows of a unit are on one side. It is known for the stored rows of one table; the same share must be given for both sides.",
     "SF-E156": "Rows whose label is not a declared class are ignored. If that is so for all of them, a fit would spend its budget on nothing. On your own arrays you are told, since you hold the labels; behind the curator the values in the catalog decide, and never the rows.",
     "SF-E157": "A checked pipeline takes steps of sf.learn, which state their price, and steps that learn nothing from rows: functions of one row, encoders with declared categories, constant fill values. A scaler fitted without noise reveals rows, whatever the model after it promises. The costs of all steps add up, so they are stated in one way.",
+    "SF-E158": "An automatic choice asks for several noisy numbers before it fits, and each needs its part of the spend. Spend at least an ε of 0.001, or choose an estimator yourself.",
     "SF-E133": "A penalty on the weights is zero or more.",
     "SF-E134": "Objective perturbation is a pure-ε method. With a δ, its Gaussian form needs less noise.",
     "SF-E136": "A search is paid for as a whole, in ε or in ε and δ. With a δ, its runs are paid for in ρ, so the estimator needs a rho parameter.",

@@ -10,9 +10,10 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from sfumato.curator.plan.spend import PureSpend
+from sfumato.errors import UsageError
 from sfumato.learn.base.supervised import PrivateClassifier
 from sfumato.learn.convex.method_table import choose_method
-from sfumato.learn.first_look import has_own_arrays
+from sfumato.learn.first_look import can_pay_for_look, has_own_arrays
 from sfumato.learn.linear.classifiers import LogisticRegression
 from sfumato.learn.target_range import tighten_bounds
 from sfumato.learn.trees.boosting import GradientBoosting
@@ -88,6 +89,10 @@ class AutoClassifier(PrivateClassifier):
         return IDEALISED if self.delta is None and self.rho is None and self.bounds is not None else EXACT
 
     def _learn(self, oracle: Oracle) -> None:
+        if not can_pay_for_look(oracle):
+            raise UsageError(
+                "SF-E158", "The spend is too small to choose an estimator by.", try_="epsilon=0.1 or more"
+            )
         if self.rows is None:
             (answer,) = oracle.sums([SumBlock((COUNT,), 1, 1)], share=_COUNT_SHARE)
             rows, left = max(1.0, float(answer.values[0, 0])), 1 - _COUNT_SHARE

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.curator.lower.computed import sum_values
+from sfumato.curator.plan.spend import PureSpend
 from sfumato.errors import UsageError
 from sfumato.learn.target_range import tighten_bounds
 from sfumato.oracle.blocks import (
@@ -57,6 +58,9 @@ CHECK_SHARE = Fraction(5, 100)
 """Share of the spend for a check that a classifier meets more rows than the commonest class."""
 
 
+_LEAST_LOOK = Fraction(1, 1000)
+
+
 @dataclass(frozen=True, slots=True)
 class FirstLook:
     """What was bought before the fit."""
@@ -85,7 +89,18 @@ def wants_look(oracle: Oracle, scaling: Any) -> bool:
     """
     if scaling not in ("auto", "private", None):
         raise UsageError("SF-E131", "This scaling is not known.", try_='"auto", "private" or None')
-    return scaling == "private" or (scaling == "auto" and has_own_arrays(oracle))
+    wanted = scaling == "private" or (scaling == "auto" and has_own_arrays(oracle))
+    return wanted and can_pay_for_look(oracle)
+
+
+def can_pay_for_look(oracle: Oracle) -> bool:
+    """Say whether the spend is enough for several questions.
+
+    Where it is so small that noise may be out of range, a fit is refused before anything is charged; a look
+    would be charged before that.
+    """
+    main = oracle.budget.main
+    return (main.epsilon if isinstance(main, PureSpend) else 1 / main.multiplier) >= _LEAST_LOOK
 
 
 def has_own_arrays(oracle: Oracle) -> bool:

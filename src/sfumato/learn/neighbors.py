@@ -20,7 +20,7 @@ from sklearn.utils import check_random_state
 from sfumato.curator.lower.computed import sum_values
 from sfumato.curator.plan.spend import PureSpend
 from sfumato.learn.base.supervised import PrivateClassifier
-from sfumato.learn.first_look import CHECK_SHARE, has_own_arrays, look_first, scores_beat_commonest
+from sfumato.learn.first_look import CHECK_SHARE, look_first, scores_beat_commonest, wants_look
 from sfumato.oracle.blocks import Add, CellKey, Constant, Divide, Lookup, Multiply, SumBlock
 from sfumato.oracle.declared import require_labels
 from sfumato.oracle.feature_spread import measure_spread
@@ -204,10 +204,11 @@ class NearestNeighbors(PrivateClassifier):
         terms = tuple(Lookup(phase, table) for table in (_COSINES, _SINES) for phase in phases)
         target = require_labels(declared)
         key = CellKey(target.value, len(target.classes))
-        look = look_first(oracle, tighten=False) if has_own_arrays(oracle) else None
+        look = look_first(oracle, tighten=False) if wants_look(oracle, "auto") else None
         left -= 0 if look is None else 1 - look.left + CHECK_SHARE
         (answer,) = oracle.sums([features.build_block(terms)], [key], share=left)
         self.prototypes_ = answer.values.T / _HEIGHT
+        self.base_ = np.zeros(len(target.classes))
         if look is not None and not scores_beat_commonest(
             oracle, _tabulate_votes(phases, answer), look.counts
         ):

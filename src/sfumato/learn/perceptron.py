@@ -155,14 +155,14 @@ class Perceptron(LinearClassifier):
         raise AttributeError("a perceptron's scores are no probabilities: decision_function gives them")
 
     def _learn(self, oracle: Oracle) -> None:
+        usual = _ROUNDS_PURE if isinstance(oracle.budget.main, PureSpend) else _ROUNDS
+        rounds = usual if self.rounds is None else parse_whole(self.rounds, "rounds")
         look = look_first(oracle) if wants_look(oracle, self.scaling) else None
         missing = oracle.declared.middles
         oracle = oracle if look is None else look.oracle
         declared = oracle.declared
         clipped = oracle.clip_rows(choose_row_norm(declared))
         norm = clipped.declared.norm or 1
-        usual = _ROUNDS_PURE if isinstance(oracle.budget.main, PureSpend) else _ROUNDS
-        rounds = usual if self.rounds is None else parse_whole(self.rounds, "rounds")
         constant = max(1, round(_CONSTANT * norm))
         left = Fraction(1) if look is None else look.left - CHECK_SHARE
         weights = _run_rounds(clipped, PerceptronGradient(len(self.classes_)), constant, rounds, left)

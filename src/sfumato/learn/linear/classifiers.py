@@ -135,6 +135,8 @@ class ConvexClassifier(LinearClassifier):
     # ---- learning ----
 
     def _learn(self, oracle: Oracle) -> None:
+        # What is refused is refused before the first charge.
+        self._penalty(), self._rows_declared(), self._steps()
         priced = self.method_ != "gradient" and not isinstance(oracle.budget.main, PureSpend)
         look = look_first(oracle) if wants_look(oracle, self.scaling) and not priced else None
         missing = oracle.declared.middles
