@@ -28,13 +28,16 @@ from sfumato.noise.audit_hook import MechanismCall, recording
 from sfumato.noise.quantiles import QuantilesMechanism
 
 QUESTIONS = read_questions()
-ANSWERABLE = [question for question in QUESTIONS if question.answerable]
-REFUSED = [question for question in QUESTIONS if not question.answerable]
+NOT_YET = {("orders", 19)}
+"""MODE is no aggregate yet: it is refused with a question that has the same answer."""
 
-NOT_YET = {
-    "orders": (19,),
-}
-"""Questions that are refused today, or answered without the group of missing keys."""
+
+def _is_answered(question: Question) -> bool:
+    return question.answerable and (question.table, question.number) not in NOT_YET
+
+
+ANSWERED = [question for question in QUESTIONS if _is_answered(question)]
+REFUSED = [question for question in QUESTIONS if not _is_answered(question)]
 
 
 # ---- the exact path ----------------------------------------------------------------------------------------
@@ -219,15 +222,10 @@ def _compare_names(question: Question, facts: Any, plain: duckdb.DuckDBPyConnect
     assert told == set(facts.to_arrow().column(0).to_pylist()) | units
 
 
-@pytest.mark.parametrize("question", ANSWERABLE, ids=str)
+@pytest.mark.parametrize("question", ANSWERED, ids=str)
 def test_the_answer_is_that_of_plain_duckdb(
-    session: sf.Session,
-    plain: duckdb.DuckDBPyConnection,
-    question: Question,
-    request: pytest.FixtureRequest,
+    session: sf.Session, plain: duckdb.DuckDBPyConnection, question: Question
 ) -> None:
-    if question.number in NOT_YET.get(question.table, ()):
-        request.applymarker(pytest.mark.xfail(strict=False))
     if question.sql.startswith(("SHOW", "DESCRIBE")):
         _compare_names(question, session.sql(question.sql), plain)
     else:
@@ -235,9 +233,7 @@ def test_the_answer_is_that_of_plain_duckdb(
 
 
 @pytest.mark.parametrize("question", REFUSED, ids=str)
-def test_a_question_about_single_rows_is_refused_with_an_alternative(
-    session: sf.Session, question: Question
-) -> None:
+def test_what_is_not_answered_is_refused_with_an_alternative(session: sf.Session, question: Question) -> None:
     spent = session.budget.to_dict()
     with pytest.raises(SfumatoError) as refusal:
         session.sql(question.sql)
@@ -246,4 +242,4 @@ def test_a_question_about_single_rows_is_refused_with_an_alternative(
 
 
 def test_so_many_are_answered() -> None:
-    assert len(ANSWERABLE) - sum(map(len, NOT_YET.values())) >= 55
+    assert len(ANSWERED) >= 55

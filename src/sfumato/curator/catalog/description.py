@@ -5,6 +5,7 @@ All of it is public. It is read off the catalog, and never off rows.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Self
@@ -99,20 +100,20 @@ def describe_list(listed: Listed) -> str:
     return f"one of {some}" + (f", … ({len(values)} values)" if len(values) > _MOST_VALUES else "")
 
 
-class PublicFacts:
+class PublicFacts(ABC):
     """Public facts as a small table. They cost nothing: `quote` and `release` return them as they are."""
 
     __slots__ = ()
 
     @property
+    @abstractmethod
     def header(self) -> tuple[str, ...]:
         """The names of the table's columns."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def lines(self) -> list[tuple[str, ...]]:
         """The cells of the table, line by line."""
-        raise NotImplementedError
 
     def sentences(self) -> list[str]:
         """Return what is said above the table."""
