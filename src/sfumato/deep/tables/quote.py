@@ -1,0 +1,61 @@
+"""What people get before they pay for a run: its price by both ways of accounting, and what would be left."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sfumato import viz
+from sfumato.privacy.exact import format_short
+
+if TYPE_CHECKING:
+    from sfumato.curator.payer import Standing
+    from sfumato.deep.promises import TrainingGuarantee
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class TrainingQuote(viz.NamedLines):
+    """The price of a run behind the curator. Making one reads no data and spends nothing."""
+
+    guarantee: TrainingGuarantee
+    steps: int
+    units: int
+    """The declared number of units."""
+    multiplier: float
+    """The noise on every sum, in clipping norms."""
+    standing: Standing
+
+    @property
+    def charged(self) -> float:
+        """The ε that is charged, by the filters of the account."""
+        return self.guarantee.in_an_account
+
+    @property
+    def alone(self) -> float:
+        """The ε of the run by itself, as own arrays would be priced for the same noise."""
+        return self.guarantee.alone
+
+    @property
+    def admitted(self) -> bool:
+        """Whether enough is left to pay for it."""
+        return self.standing.left_after is not None
+
+    @property
+    def free(self) -> bool:
+        """Whether the same run was released before, so that it costs nothing."""
+        return self.standing.free
+
+    def _lines(self) -> list[tuple[str, str]]:
+        standing, promised = self.standing, self.guarantee
+        after = standing.left_after
+        left = "refused: not enough is left" if after is None else f"ε = {format_short(after)}"
+        price = f"ε = {self.charged:.4g}, δ = {promised.delta:.3g}, by the filters of the account"
+        return [
+            ("price", "nothing: the same was released before" if self.free else price),
+            ("by itself", f"ε = {self.alone:.4g} at the same δ, as a run that is fixed in advance"),
+            ("protects", promised.unit),
+            ("run", f"{self.steps:,} steps for {self.units:,} declared units"),
+            ("noise", f"{self.multiplier:.4g} clipping norms on every sum"),
+            ("left before", f"ε = {format_short(standing.left)}"),
+            ("left after", left),
+        ]
