@@ -1,0 +1,155 @@
+"""Measure the auditor: what it catches, how much of a true claim it shows, and how often it is wrong.
+
+    python benchmarks/audit.py [gallery] [power] [catalogue] [peers]
+
+Figures go to docs/measured/audit.json, from which docs/build.py writes the tables of docs/audit.md. The part
+for peers runs in an environment of its own, which SFUMATO_PEERS names by its Python.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import numpy as np
+
+from sfumato import audit
+from sfumato.audit.gallery import MISTAKES
+from sfumato.noise import ExponentialMechanism, GaussianNoise, LaplaceNoise
+
+STORED = Path(__file__).parents[1] / "docs" / "measured" / "audit.json"
+HUNDRED_THOUSAND, MILLION = 10**5, 10**6
+EFFORT = 10
+"""Times the fewest samples, as `sfumato audit` has it."""
+FINE = 1000
+"""Steps of the grid to one unit: noise that is nearly continuous."""
+
+Row = list[Any]
+
+
+def measure_gallery() -> list[Row]:
+    """Return for each mistake its source, claim, lower bound and what showed it."""
+    rows = []
+    for each in MISTAKES:
+        found = each.audit()
+        event = found.event.rsplit(", likelier", 1)[0]
+        shown = event if found.broken else f"replay: {found.replayed.finding}" if found.replayed else ""
+        claim = f"{each.epsilon:g}" + (f", δ = {each.delta:g}" if each.delta else "")
+        rows.append([each.name, each.source, each.wrong, claim, found.lower_bound, shown, found.violates])
+        print(rows[-1], flush=True)
+    return rows
+
+
+def _laplace(missing: Fraction = Fraction(0), grid: int = 1) -> Any:
+    return audit.pair(LaplaceNoise(grid * (1 - missing)).release, 0, grid)
+
+
+def _caught(target: Any, runs: int, samples: int, **options: Any) -> str:
+    found = [audit.run(target, 1, samples=samples, **options).violates for _ in range(runs)]
+    return f"{sum(found)} of {runs}"
+
+
+def _bounds(target: Any, alpha: float) -> str:
+    found = sorted(audit.run(target, 1, samples=HUNDRED_THOUSAND, alpha=alpha).lower_bound for _ in range(20))
+    return f"{found[10]:.3f} (least {found[0]:.3f})"
+
+
+def measure_power() -> list[Row]:
+    """Return what is measured, and the figure."""
+    rows: list[Row] = []
+    for alpha in (1e-4, 0.05):
+        for name, grid in (("steps of 1", 1), ("nearly continuous", FINE)):
+            text = f"Laplace ε = 1, {name}: lower bound at 10⁵ samples, α = {alpha:g}, median of 20"
+            rows.append([text, _bounds(_laplace(grid=grid), alpha)])
+    begun = time.process_time()
+    audit.run(_laplace(), 1, samples=HUNDRED_THOUSAND)
+    rows.append(["seconds of one such audit", f"{time.process_time() - begun:.2f}"])
+    half, tenth = Fraction(1, 2), Fraction(1, 10)
+    for name, grid in (("steps of 1", 1), ("nearly continuous", FINE)):
+        rows.append(
+            [f"half of the noise caught, {name}, 10⁴ samples", _caught(_laplace(half, grid), 50, 10**4)]
+        )
+        rows.append(
+            [f"10 % too little caught, {name}, 10⁵ samples", _caught(_laplace(tenth, grid), 50, 10**5)]
+        )
+    rows.append(["false alarms at α = 10⁻⁴, 2·10⁴ samples", _caught(_laplace(), 200, 20_000)])
+    for row in rows:
+        print(row, flush=True)
+    return rows + _measure_tight()
+
+
+def _measure_tight() -> list[Row]:
+    rows: list[Row] = []
+    for epsilon in (Fraction(1, 2), 1, 2, 4, 8):
+        found = audit.run(
+            audit.pair(LaplaceNoise(1 / Fraction(epsilon)).release, 0, 1), epsilon, samples=MILLION
+        )
+        name = f"Laplace ε = {float(epsilon):g}: share of the claim shown at 10⁶ samples"
+        rows.append([name, f"{found.lower_bound / float(epsilon):.3f}"])
+    scores = [2] + [0] * 11, [0] + [2] * 11
+    mechanism = ExponentialMechanism(Fraction(1))
+    sides = tuple(_choices(mechanism, each) for each in scores)
+    found = audit.run(sides, 2, samples=40_000)
+    rows.append(["exponential mechanism, claim 2: share shown at 4·10⁴", f"{found.lower_bound / 2:.3f}"])
+    for mu in (Fraction(1, 2), 1, 2):
+        noise = GaussianNoise(FINE / Fraction(mu))
+        found = audit.run(audit.pair(noise.release, 0, FINE), noise.event(FINE), samples=MILLION)
+        rows.append([f"Gaussian μ = {float(mu):g}: share of μ shown at 10⁶ samples", f"{found.used:.3f}"])
+    for row in rows:
+        print(row, flush=True)
+    return rows
+
+
+def _choices(mechanism: Any, scores: list[int]) -> Any:
+    return lambda n: np.array([mechanism.release(scores) for _ in range(n)])
+
+
+def measure_catalogue() -> list[Row]:
+    """Return the verdict on everything that is shipped."""
+    rows = []
+    for each in audit.list_entries():
+        begun = time.process_time()
+        found = each.audit(EFFORT)
+        rows.append([each.name, each.kind, found.claim, found.sentence, found.violates])
+        print(rows[-1], f"{time.process_time() - begun:.2f} s", flush=True)
+    return rows
+
+
+def measure_peers() -> list[Row]:
+    """Return what was found in other libraries, from their own environment."""
+    python = os.environ["SFUMATO_PEERS"]
+    script = Path(__file__).parent / "peers" / "audit_peers.py"
+    done = subprocess.run([python, str(script)], capture_output=True, text=True, check=True)
+    rows: list[Row] = json.loads(done.stdout.splitlines()[-1])
+    return rows
+
+
+PARTS = {
+    "gallery": measure_gallery,
+    "power": measure_power,
+    "catalogue": measure_catalogue,
+    "peers": measure_peers,
+}
+
+
+def main() -> int:
+    stored = json.loads(STORED.read_text(encoding="utf-8")) if STORED.exists() else {}
+    for name in sys.argv[1:] or PARTS:
+        stored[name] = PARTS[name]()
+    STORED.write_text(json.dumps(stored, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    missed = [row[0] for row in stored.get("gallery", []) if not row[-1]]
+    broken = [row[0] for row in stored.get("catalogue", []) if row[-1]]
+    print("missed:", missed, "broken:", broken)
+    return 1 if missed or broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

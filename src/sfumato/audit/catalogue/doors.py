@@ -1,0 +1,105 @@
+"""Questions and streams behind the curator, replayed on two tables that differ by one person."""
+
+from __future__ import annotations
+
+from functools import cache
+from tempfile import mkdtemp
+from typing import TYPE_CHECKING, Any
+from warnings import catch_warnings, simplefilter
+
+import numpy as np
+
+from sfumato.audit.catalogue.entries import CatalogueEntry
+from sfumato.audit.gate import question
+from sfumato.audit.replay import replay
+from sfumato.privacy.events import Gaussian
+
+if TYPE_CHECKING:
+    from sfumato.audit.replay import Replayed
+    from sfumato.lab.lab import Lab
+
+_DAYS = 6
+QUESTIONS = {
+    "count": "SELECT COUNT(*) AS n FROM {table}",
+    "groups": "SELECT ward, COUNT(*) AS n, AVG(cost) AS cost FROM {table} WHERE age >= 65 GROUP BY ward",
+    "sums": "SELECT SUM(cost) AS total, AVG(age) AS age FROM {table} WHERE NOT ward = 'A'",
+    "people": "SELECT COUNT(DISTINCT who) AS people FROM {table}",
+    "spread": "SELECT ward, COUNT(DISTINCT who) AS people, STDDEV(cost) AS spread FROM {table} GROUP BY ward",
+    "median": "SELECT MEDIAN(age) AS age FROM {table}",
+    "each person": "SELECT AVG(n) AS n FROM (SELECT who, COUNT(*) AS n FROM {table} GROUP BY who) AS each",
+}
+"""Shapes of questions; the ε of each differs by round, because an answered question is free."""
+
+
+@cache
+def _clinic() -> Lab:
+    """Return a lab of its own with a table and the same without its most extreme person."""
+    import pyarrow as pa
+
+    from sfumato.curator.catalog.columns import between, one_of
+    from sfumato.lab.lab import create
+    from sfumato.privacy.budget import Budget
+    from sfumato.privacy.units import Unit
+
+    rng = np.random.default_rng(5)
+    who = np.array([0] * 40 + rng.integers(1, 30, size=100).tolist())
+    far = who == 0
+    full = pa.table(
+        {
+            "who": who,
+            "age": np.where(far, 200.0, rng.uniform(0, 120, len(who))),
+            "cost": np.where(far, 1e9, rng.normal(500, 2000, len(who))),
+            "ward": rng.choice(["A", "B", "C", "D"], len(who)),
+            "day": np.arange(len(who)) % _DAYS,
+        }
+    )
+    lab = create(f"{mkdtemp(prefix='sfumato-audit-')}/lab")
+    columns = {
+        "age": between(0, 110),
+        "cost": between(-50, 5000),
+        "ward": one_of("A", "B", "C"),
+        "day": between(0, _DAYS - 1, step=1),
+    }
+    unit, budget = Unit("who", max_rows=7), Budget(epsilon=10**6, delta=1e-6)
+    with catch_warnings():
+        simplefilter("ignore")  # the declaration does not fit on purpose
+        lab.register("full", full, unit=unit, columns=columns, budget=budget)
+        lab.register("rest", full.filter(pa.array(~far)), unit=unit, columns=columns)
+    for name in ("full", "rest"):
+        lab.set_through(name, day=_DAYS)
+    return lab
+
+
+_ASKED = [0]
+
+
+def _ask(sql: str) -> Replayed:
+    _ASKED[0] += 1
+    return question(_clinic(), sql, ("full", "rest"), epsilon=1 + _ASKED[0] / 64)
+
+
+def _stream(measure: Any) -> Replayed:
+    _ASKED[0] += 1
+    rho = 0.5 + _ASKED[0] / 64
+
+    def released(table: str) -> list[float]:
+        asked = {"measure": measure, "participations": 3}
+        stream = _clinic().session().stream(table, time="day", horizon=_DAYS, rho=rho, **asked)
+        told: list[float] = stream.run().values().tolist()
+        return told
+
+    return replay(released, [("full", "rest")], claim=Gaussian((2 * rho) ** -0.5))
+
+
+def list_doors() -> list[CatalogueEntry]:
+    """Return an entry for every shape of question, and for streams."""
+    from sfumato.queries.aggregations import count, mean
+
+    asked = [
+        CatalogueEntry("question", name, lambda *_, sql=sql: _ask(sql)) for name, sql in QUESTIONS.items()
+    ]
+    streams = [
+        CatalogueEntry("stream", "count over days", lambda *_: _stream(count())),
+        CatalogueEntry("stream", "mean over days", lambda *_: _stream(mean("cost"))),
+    ]
+    return [*asked, *streams]
