@@ -38,7 +38,7 @@ check: $(VENV)/.installed-dev
 	@$(PYTEST) $(FAST)
 
 slow: $(VENV)/.installed-dev
-	@$(PYTEST) -m slow
+	@$(PYTEST) -m slow --unseeded
 
 # What earlier runs left in HOME, in pip's cache or in .venv has hidden what a newcomer lacks.
 bare:
@@ -50,6 +50,11 @@ bench: $(VENV)/.installed-dev $(PEERS)/.installed $(PEERS)/tumult/.installed
 	@set -e; for script in $(sort $(wildcard benchmarks/peers/*.py)); do echo "== $$script"; \
 	  PYTHONPATH=src $(PEERS)/bin/python $$script; done
 	@$(BIN)/python benchmarks/learners.py --page docs/learn-measured.md --plot docs/images/learners.svg
+	@$(BIN)/python benchmarks/local.py --plot docs/images/local.svg
+	@$(BIN)/python benchmarks/deep_speed.py --kept --page docs/deep-speed.md
+	@$(BIN)/python benchmarks/deep_accuracy.py --page docs/deep-measured.md --plot docs/images/deep-accuracy.svg
+	@$(BIN)/python benchmarks/deep_ordered.py --plot docs/images/deep-ordered.svg
+	@$(BIN)/python benchmarks/synth_images.py --page docs/synth-images-measured.md
 	@$(BIN)/python benchmarks/learners_unseen.py --curator
 	@$(BIN)/python benchmarks/learners_unseen.py --page docs/learn-unseen.md
 

@@ -24,7 +24,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 
 from parts import unseen_page
-from parts.unseen import DEVELOPMENT, REPORTED, find_sources
+from parts.unseen import DEVELOPMENT, KNOWN, REPORTED, find_sources
 from parts.unseen_scores import (
     APPROXIMATE,
     CURATOR,
@@ -126,9 +126,12 @@ def measure_cell(
 def measure(options: argparse.Namespace) -> None:
     stored = options.pool == REPORTED
     known = read_scores(OURS) if options.only_missing else {}
+    began = time.monotonic()
     for source in find_sources(options.pool, options.table):
         table = source.load()
         for guarantee, epsilon in product(SPENDS, EPSILONS):
+            if time.monotonic() - began > options.limit:
+                raise SystemExit(f"stopped before {source.name}; --only-missing goes on from there")
             base = tuple(score_baseline(table, epsilon, seed) for seed in range(SEEDS))
             found = [SeedScores(source.name, "baseline", guarantee, epsilon, 0.0, base)]
             for name, make in systems_of(table, guarantee).items():
@@ -153,7 +156,7 @@ STRENGTHS = (0.03, 0.1, 0.3)
 def choose_methods() -> None:
     """Measure methods and penalties for pure ε on development tables, and write the best of each kind."""
     totals: dict[tuple[bool, bool], dict[tuple[str, float], list[float]]] = {}
-    for source in find_sources(DEVELOPMENT):
+    for source in (*find_sources(DEVELOPMENT), *find_sources(KNOWN)):
         table = source.load()
         if not table.classes:
             continue
@@ -174,10 +177,11 @@ def choose_methods() -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--pool", choices=[DEVELOPMENT, REPORTED], default=REPORTED)
+    parser.add_argument("--pool", choices=[DEVELOPMENT, KNOWN, REPORTED], default=REPORTED)
     parser.add_argument("--table", default="", help="tables whose names hold this")
     parser.add_argument("--system", default="", help="systems whose names hold this")
     parser.add_argument("--only-missing", action="store_true", help="leave out what the file holds already")
+    parser.add_argument("--limit", type=float, default=float("inf"), help="seconds after which to stop")
     parser.add_argument("--choose", action="store_true", help="write the table of methods from development")
     parser.add_argument("--curator", action="store_true", help="measure the same fits behind the curator")
     parser.add_argument("--page", type=Path, help="write what the files hold as Markdown")
@@ -192,7 +196,7 @@ def main() -> None:
     elif options.curator:
         from parts.unseen_curator import measure_curator
 
-        measure_curator()
+        measure_curator(options.table, options.system)
     else:
         measure(options)
 

@@ -55,7 +55,7 @@ def fill(path: Path, pairs: int) -> None:
     database = SqliteDatabase(str(path), 1, identify_file(str(path)))
 
     def write(db: Any) -> None:
-        transaction = Transaction(tables.check_tables(db))
+        transaction = Transaction(database.begin(db, lambda: tables.check_tables(db)))
         for number in range(pairs):
             answer_one(transaction, question(f"filled {number}"))
         database.commit(db, transaction, lambda: None)

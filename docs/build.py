@@ -9,6 +9,7 @@ from sfumato.curator.catalog.domains import MOST_CELLS
 from sfumato.curator.lower import expressions, joins, relations
 from sfumato.curator.lower.words import MOST_WORDS
 from sfumato.curator.plan import selections, work
+from sfumato.curator.streams import plan as streams
 from sfumato.engines.ingest import LONGEST_TEXT
 from sfumato.engines.like import MOST_WILDCARDS
 from sfumato.engines.support import ENGINES, SUPPORT, SupportedQuestion
@@ -20,6 +21,8 @@ from sfumato.queries.sql import DEEPEST, LONGEST
 DOCS = Path(__file__).parent
 sys.path.insert(0, str(DOCS))  # tests run this file from elsewhere
 
+from attacks_table import attacks_page  # noqa: E402
+from audit_tables import audit_page  # noqa: E402
 from rooms import rooms_picture  # noqa: E402
 from sql_matrix import sql_page  # noqa: E402
 
@@ -90,6 +93,8 @@ _LIMITS = (
     ("parts of partition()", work.MOST_SCANS, "SF-Q117"),
     ("values of top() times its k", work.MOST_NUMBERS, "SF-Q153"),
     ("blocks of subsample()", selections.MOST_BLOCKS, "SF-Q154"),
+    ("ticks of a stream", streams.MOST_HORIZON, "SF-N118"),
+    ("groups of a stream", streams.MOST_GROUPS, "SF-S110"),
     ("characters of a text in a table; the rest is cut off when it is prepared", LONGEST_TEXT, "none"),
 )
 
@@ -124,6 +129,8 @@ PAGES = {
     "engines.md": engines_page,
     "limits.md": limits_page,
     "sql.md": sql_page,
+    "attacks.md": attacks_page,
+    "audit.md": audit_page,
     "images/rooms.svg": rooms_picture,
 }
 

@@ -1,4 +1,4 @@
-"""What tests share: the real data, what a skip means, and whether recorded texts are written anew."""
+"""What tests share: their noise, the real data, what a skip means, and whether recorded texts are written anew."""
 
 from __future__ import annotations
 
@@ -8,11 +8,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+from seeded import seeded_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
 ROOT = Path(__file__).parent.parent
+
+# Tests run side by side, and threads of both would wait for each other. Workers inherit it.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # No test depends on a clock or on luck. Hypothesis would fail examples that take longer than 200 ms, which on
 # a busy machine any may, and would draw others in each run.
@@ -24,6 +28,7 @@ settings.load_profile("sfumato")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--record", action="store_true", help="write the recorded texts anew")
+    parser.addoption("--unseeded", action="store_true", help="draw noise from the operating system")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -33,6 +38,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             continue
         shared = "spark" if "spark" in getattr(item, "fixturenames", ()) else item.nodeid.partition("::")[0]
         item.add_marker(pytest.mark.xdist_group(shared))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Every draw of a test and of the fixtures that it is the first to need is the same in every run."""
+    if item.config.getoption("--unseeded"):
+        return (yield)
+    with seeded_bytes(item.nodeid):
+        return (yield)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sfumato import audit, learn, local, noise, online, privacy, viz
+    from sfumato import attacks, audit, deep, learn, local, noise, online, privacy, synth, viz
     from sfumato.curator.catalog.columns import between, one_of, text
     from sfumato.lab.backup import accept, restore
     from sfumato.lab.lab import Lab, create, open
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         mean,
         median,
         min,
+        mode,
         quantile,
         stddev,
         sum,
@@ -52,6 +53,7 @@ _HOMES = {
             "mean",
             "median",
             "min",
+            "mode",
             "quantile",
             "stddev",
             "sum",
@@ -77,7 +79,19 @@ _HOMES = {
     "restore": "sfumato.lab.backup",
     "text": "sfumato.curator.catalog.columns",
 }
-_ROOMS = ("audit", "errors", "learn", "local", "noise", "online", "privacy", "viz")
+_ROOMS = (
+    "attacks",
+    "audit",
+    "deep",
+    "errors",
+    "learn",
+    "local",
+    "noise",
+    "online",
+    "privacy",
+    "synth",
+    "viz",
+)
 
 __all__ = [
     "ADD_REMOVE",
@@ -91,6 +105,7 @@ __all__ = [
     "Unit",
     "__version__",
     "accept",
+    "attacks",
     "audit",
     "between",
     "bins",
@@ -98,6 +113,7 @@ __all__ = [
     "count",
     "covariance",
     "create",
+    "deep",
     "distinct",
     "learn",
     "local",
@@ -105,6 +121,7 @@ __all__ = [
     "mean",
     "median",
     "min",
+    "mode",
     "noise",
     "one_of",
     "online",
@@ -114,6 +131,7 @@ __all__ = [
     "restore",
     "stddev",
     "sum",
+    "synth",
     "text",
     "units",
     "variance",

@@ -7,6 +7,7 @@ import secrets
 import signal
 import sys
 import threading
+import time
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import pytest
 from click.testing import CliRunner
 
 import sfumato as sf
+from conformance import endless
 from conformance.both_engines import load
 from sfumato.cli.main import main
 from sfumato.curator.hostile.slots import SlotClock
@@ -61,6 +63,25 @@ def test_a_question_is_answered_where_the_data_lies(lab: sf.Lab, source: str) ->
     assert not list((lab.folder / "snapshots").glob("*.duckdb"))
 
 
+def test_a_module_is_trained_on_the_same_rows(lab: sf.Lab, source: str) -> None:
+    """Those of a person that count, and in which of its places, are chosen by the lab's key everywhere."""
+    torch = pytest.importorskip("torch", reason="the extra 'torch' is not installed")
+    from sfumato.deep.tables.fit import TrainingOffer
+
+    said = {**SAID, "budget": sf.Budget(epsilon=1000, delta=1e-5)}
+    lab.register("visits", source, **said)
+    lab.register("here", VISITS, **said)
+    module, loss, session = torch.nn.Linear(1, 2), torch.nn.CrossEntropyLoss(), lab.session()
+    found = []
+    for table in ("visits", "here"):
+        trainer = sf.deep.Trainer(module, loss, epsilon=9, delta=1e-6, steps=2, batch_size=2, rows=3)
+        offer = TrainingOffer.make(session._payer, trainer, table, ["cost"], "ward", None, None)
+        found.append(sorted(lab.engine.run(offer.plan.steps[0].program).T.tolist()))
+        assert session.fit(trainer, table=table, features=["cost"], target="ward").steps_ == 2
+    assert found[0] == found[1]
+    assert len(found[0]) == 3
+
+
 def test_ctrl_c_during_a_question_comes_through(
     lab: sf.Lab, source: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -77,12 +98,27 @@ def test_ctrl_c_during_a_question_comes_through(
     assert (lab.folder / "incidents.log").exists()
 
 
+def test_a_drop_ends_questions_that_read_the_table(
+    lab: sf.Lab, postgres: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load(postgres, name := f"big_{secrets.token_hex(4)}", endless.TABLE)
+    lab.register("big", f"{postgres}#public.{name}", **endless.SAID, budget=sf.Budget(epsilon=100))
+    # Comparing nested loops is what makes it endless, and one process of the server does it.
+    reading = "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE '%JOIN%_rows%'"
+
+    def wait_until_read() -> None:
+        while execute(postgres, f"{reading} AND pid <> pg_backend_pid()") == [(0,)]:
+            time.sleep(0.01)
+
+    endless.check_drop_ends_questions(lab, "big", monkeypatch, wait_until_read)
+    assert execute(postgres, f"{reading} AND pid <> pg_backend_pid()") == [(0,)]
+
+
 def test_a_hostile_session_reads_in_a_worker(
     lab: sf.Lab, source: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lab.register("visits", source, **SAID)
     monkeypatch.setattr("sfumato.curator.payer.read_steps", None)
-    monkeypatch.setattr("sfumato.curator.hostile.reading.read_steps", None)
     monkeypatch.setattr(SlotClock, "wait_until", lambda self, moment: None)
     lab.set_pace("visits", seconds=5)
     question = lab.session(hostile=True).sql("SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward")

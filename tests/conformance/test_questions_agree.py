@@ -27,10 +27,25 @@ from sfumato.engines.program import (
     KeyedSums,
     UnitFigures,
 )
-from sfumato.engines.rows import ALL, Bounded, Largest, PerUnit, Scan, Smallest, Total, UnitSizes
+from sfumato.engines.rows import (
+    ALL,
+    Bounded,
+    Largest,
+    Ordered,
+    PerUnit,
+    Position,
+    Scan,
+    Smallest,
+    Total,
+    UnitSizes,
+)
 from sfumato.engines.values import (
+    Among,
+    AtLeast,
+    Choose,
     Column,
     Constant,
+    Either,
     Folded,
     Length,
     Lookup,
@@ -136,6 +151,7 @@ WORDS = (
     "STRFTIME(day, '%a %-d. %B')", "YEAR(day) || '-Q' || QUARTER(day)", "CONCAT(ward, flag, '-', ok)",
     "ward || sex",
 )  # fmt: skip
+MODES = ("score", "sex", "CASE WHEN ok THEN stay END")
 CONDITIONS = (
     "LOWER(note) = 'pain a_b'", "UPPER(note) = 'PAIN'", "note LIKE '%a\\_b'", "note LIKE '_本%'",
     "note LIKE '5%\\'", "note LIKE '%ä%'", "STARTS_WITH(note, 'PA')", "ENDS_WITH(note, '語')",
@@ -157,6 +173,7 @@ def test_every_function_means_the_same(
     asked = [f"SELECT SUM({each}) AS a, COUNT({each}) AS b FROM visits" for each in NUMBERS + MORE_NUMBERS]
     asked += [f"SELECT {each} AS k, COUNT(*) AS n FROM visits GROUP BY {each}" for each in KEYS + WORDS]
     asked += [f"SELECT COUNT(*) AS n, SUM(cost) AS c FROM visits WHERE {each}" for each in CONDITIONS]
+    asked += [f"SELECT ward, MODE({each}) AS m FROM visits GROUP BY ward" for each in MODES]
     per_unit = "SELECT who, AVG(gain) AS a, SUM(stay) AS t FROM visits GROUP BY who"
     asked.append(f"SELECT SUM(a) AS a, SUM(t) AS t FROM ({per_unit}) AS q")
     for sql in asked:
@@ -192,6 +209,16 @@ RARE = (
     CellHistogram(AT, ALL, (), Length(NOTE), 1001),
     CellHistogram(AT, Missing(NOTE), (), Length(NOTE), 1001),
     UnitFigures(AT, ALL, (Counted(), Total(COST), Smallest(COST), Largest(BORN))),
+    # The rows of a unit side by side, as a module is trained on them.
+    UnitFigures(
+        Ordered(Bounded(AT, AtLeast(COST, 1), (), 1, 3), ALL, (), (Position("row_number"),), 1),
+        ALL,
+        tuple(
+            Total(Choose(Among(Column(1, "v0"), (place,)), each, Constant(0)))
+            for place in (1, 2, 3)
+            for each in (Constant(1), Either(COST, Constant(-1)), BORN)
+        ),
+    ),
     CellSums(UnitSizes("visits-1", 0), ALL, (), (Counted(), Total(Column(0, "rows")))),
     KeyedSums(
         Bounded(PerUnit(AT, ALL, (NOTE,), (Counted(), Smallest(COST)), 1), ALL, (Column(1, "k0"),), 2, 1),

@@ -197,7 +197,7 @@ class Cell:
 
     def _quantile(self, aggregate: QuantileOf) -> tuple[float | None, float]:
         """By the rule of PERCENTILE_CONT, which is between two values; on a coarser grid, within a step."""
-        ranked = enumerate(self.plan.resolved.quantiles)
+        ranked = enumerate(self.plan.resolved.choices)
         place, part = next((i, part) for i, (part, together) in ranked if aggregate in together)
         domain: Any = part.domain
         values = [at for at, n in sorted(self.tallies[place].items()) for _ in range(n)]

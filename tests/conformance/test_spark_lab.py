@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
@@ -16,12 +17,11 @@ import pytest
 from click.testing import CliRunner
 
 import sfumato as sf
+from conformance import endless
 from sfumato.cli.main import main
-from sfumato.curator.hostile import reading
-from sfumato.curator.hostile.slots import SlotClock, reading_time
 from sfumato.curator.plan.plan import plan_question
 from sfumato.curator.plan.spend import PureSpend
-from sfumato.engines.limits import RunLimits, current_limits, limit_runs
+from sfumato.engines.limits import RunLimits, limit_runs
 from sfumato.engines.program import CellSums, Counted
 from sfumato.engines.rows import ALL, Scan
 from sfumato.engines.spark import SparkEngine, hosting
@@ -77,28 +77,40 @@ def test_a_question_is_answered_by_spark(lab: sf.Lab, frame: Any) -> None:
     assert (lab.folder / "snapshots").stat().st_mode & 0o777 == 0o700
 
 
-def test_a_hostile_session_gives_spark_the_time_of_its_slot(
-    lab: sf.Lab, frame: Any, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.slow
+def test_a_drop_ends_questions_that_read_the_table(
+    lab: sf.Lab, spark: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its driver is in this process, so there is no worker; the slot and the end of the job hold."""
+    frame = spark.createDataFrame(endless.TABLE)
+    lab.register("big", frame, **endless.SAID, budget=sf.Budget(epsilon=100))
+    status = spark.sparkContext.statusTracker()
+
+    def wait_until_read() -> None:
+        while not status.getActiveStageIds():
+            time.sleep(0.01)
+
+    endless.check_drop_ends_questions(lab, "big", monkeypatch, wait_until_read)
+    assert not list((lab.folder / "snapshots").glob("big-1*"))
+    while status.getActiveStageIds():  # nothing goes on working for a question that was ended
+        time.sleep(0.01)
+
+
+def test_a_hostile_session_refuses_what_no_worker_reads_before_the_charge(lab: sf.Lab, frame: Any) -> None:
+    """Spark's driver is in this process. Answers that were kept before need no worker."""
     lab.register("visits", frame, **SAID)
-    lab.set_pace("visits", seconds=60)
-    question = lab.session(hostile=True).sql("SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward")
-    waited, given = list[float](), list[float]()
-    read = reading.read_steps
-
-    def noted(steps: Any, engine: Any) -> str:
-        given.append(current_limits().seconds)
-        return read(steps, engine)
-
-    monkeypatch.setattr(reading, "read_steps", noted)
-    monkeypatch.setattr(SlotClock, "wait_until", lambda self, moment: waited.append(moment))
-    slot = question.quote(epsilon=500).slot
-    answer = question.release(epsilon=500)
-    lab.close()
-    assert sum(answer.to_arrow()["n"].to_pylist()) == 5
-    assert given == [reading_time(slot or 0)]
-    assert len(waited) == 1
+    lab.grant("ada", epsilon=100)
+    counted = "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward"
+    hostile = lab.session("ada", hostile=True)
+    for ask in (
+        lambda: hostile.sql(counted).quote(epsilon=1),
+        lambda: hostile.sql(counted).release(epsilon=1),
+        lambda: hostile.fit(sf.learn.GaussianNB(epsilon=1), table="visits", features=["cost"], target="ward"),
+    ):
+        with pytest.raises(PolicyError, match="SF-Q191"):
+            ask()
+    assert lab.ledger.verify().charges == 0
+    kept = lab.session("ada").sql(counted).release(epsilon=1).to_arrow()
+    assert hostile.sql(counted).release(epsilon=1).to_arrow() == kept
 
 
 def test_a_lab_opened_again_needs_no_frame(lab: sf.Lab, frame: Any) -> None:

@@ -73,7 +73,7 @@ answer.to_arrow(), answer.interval(), str(answer)"""
     assert loaded_after(asked).isdisjoint(OPTIONAL)
 
 
-LEARNING = tuple(f"sfumato.{name}." for name in ("learn",))
+LEARNING = tuple(f"sfumato.{name}." for name in ("deep", "learn"))
 
 
 def test_every_module_but_the_learners_imports_without_extras() -> None:

@@ -123,7 +123,8 @@ OWNERS = {
     "Only engines and the ledger speak to PostgreSQL": {"engines", "ledger"},
     "Only queries parses SQL and only engines write it": {"queries", "engines"},
     "Only privacy knows dp-accounting": {"privacy"},
-    "Only the ledger signs": {"ledger"},
+    "Only the ledger signs, and only noise of deep nets comes from a cipher": {"deep", "ledger"},
+    "Only deep knows torch": {"deep"},
     "Only viz draws": {"viz"},
 }
 """Rules that keep a library out of all rooms but these."""

@@ -32,7 +32,7 @@ from sfumato.noise import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
 
-FALSE_ALARM = 1e-8
+FALSE_ALARM = 1e-10
 DRAWS = 10_000
 SCORES = [[0, 0], [3, 1, 0], [5, 5, 2, -4], [0, -1, -2, -3, -60], [2**40, 2**40 - 3, 2**40 + 1]]
 

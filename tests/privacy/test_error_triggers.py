@@ -7,6 +7,7 @@ before the charge costs nothing; what fails after it stays charged.
 
 from __future__ import annotations
 
+import gc
 import json
 import re
 import resource
@@ -104,7 +105,7 @@ QUESTIONS = {
     "a sum of texts": "SELECT SUM(ward) FROM visits",
     "the largest": "SELECT MAX(name) FROM visits",
     "one name twice": "SELECT COUNT(*) AS n, AVG(age) AS n FROM visits",
-    "no name": "SELECT COUNT(*) + 1 FROM visits",
+    "a function that is none": "SELECT COUNT(*) + SOUNDEX(age) FROM visits",
     "having a row": "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward HAVING age > 1",
     "order by nothing known": "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward ORDER BY name",
     "no rows wanted": "SELECT COUNT(*) FROM visits LIMIT 0",
@@ -470,12 +471,14 @@ def test_neighbours_hear_the_same_on_the_command_line(
     originals: list[Path], tmp_path: Path, form: str
 ) -> None:
     """Standard output, standard error and the exit code."""
+    gc.collect()  # what other tests left may warn when it goes, which is not about these questions
     heard = []
     for place, original in enumerate(originals):
         folder = tmp_path / str(place)
         copy_lab(original, folder)
         heard.append([_typed(folder, text, form) for text in QUESTIONS.values() if "\ud800" not in text])
-    assert all(each == heard[0] for each in heard)
+    for each in heard:
+        assert each == heard[0]
     assert {code for code, _ in heard[0]} == {4}
 
 

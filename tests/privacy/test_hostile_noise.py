@@ -152,6 +152,10 @@ def test_no_error_and_no_shape_depends_on_noise_or_rows(
     _drive(name, given, spend)
 
 
+def test_trials_that_cannot_be_drawn_are_not_begun() -> None:
+    _drive("AutoClassifier", {**B, "classes": [0, 1, 2], "rows": 10**6}, {"epsilon": 2.0**-7})
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "given", "delta"), _with_spends([{}, {"delta": 1e-9}]))
 def test_so_it_is_for_every_epsilon(name: str, given: dict[str, Any], delta: dict[str, float]) -> None:

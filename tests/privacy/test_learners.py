@@ -125,8 +125,15 @@ def test_a_learner_keeps_its_price(
     assert found.reached > 0.5
 
 
-@pytest.mark.parametrize("spend", SPENDS[1:], ids=["gaussian", "rho"])
-@pytest.mark.parametrize("rows", [60, 10**9], ids=["line", "trees"])
+@pytest.mark.parametrize(
+    ("spend", "rows"),
+    [
+        pytest.param(SPENDS[1], 60, id="gaussian-line"),
+        pytest.param(SPENDS[2], 60, id="rho-line", marks=pytest.mark.slow),
+        pytest.param(SPENDS[1], 10**9, id="gaussian-trials", marks=pytest.mark.slow),
+        pytest.param(SPENDS[2], 10**9, id="rho-trials"),
+    ],
+)
 def test_an_automatic_choice_keeps_its_price(
     spend: dict[str, float], rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -187,6 +194,31 @@ def test_boosted_numbers_keep_their_price(spend: dict[str, float], monkeypatch: 
     assert (few.finding, many.finding) == (None, None)
     assert few.reached > 0.9
     assert many.reached > 0.5
+
+
+_TWO = (lambda **spend: GradientBoosting(bounds=BOUNDS, classes=[0, 1], **spend), [0.0, 1.0])
+_THREE = (lambda **spend: GradientBoosting(bounds=BOUNDS, classes=[0, 1, 2], **spend), [0.0, 2.0])
+_ANY = (lambda **spend: GradientBoostingRegressor(bounds=BOUNDS, target_bounds=BOUNDS, **spend), [HUGE])
+
+
+@pytest.mark.parametrize(
+    ("make", "targets", "spend"),
+    [(*_TWO, SPENDS[0]), (*_TWO, SPENDS[2]), (*_THREE, SPENDS[1]), (*_ANY, SPENDS[0]), (*_ANY, SPENDS[1])],
+    ids=["two, pure", "two, rho", "three, gaussian", "numbers, pure", "numbers, gaussian"],
+)
+def test_trees_that_nobody_asked_for_keep_their_price(
+    make: Any, targets: list[float], spend: dict[str, float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where features lie, a turn of each, trees of several, and the check: all that the plan can hold."""
+    monkeypatch.setattr("sfumato.learn.target_range._MEAN_ERROR", 1e9)
+    monkeypatch.setattr("sfumato.learn.target_range._CLEAR_ROWS", -1e9)
+    for name in ("_FOR_BOTH", "_FOR_BOTH_PURE"):
+        monkeypatch.setattr(f"sfumato.learn.trees.boosting_rounds.{name}", 0.0)
+    for kind in (GradientBoosting, GradientBoostingRegressor):
+        monkeypatch.setattr(kind, "_least_clear", 1e-6)
+    found = audited(make, spend, make(**spend).fit_budget().events, targets)
+    assert found.finding is None
+    assert found.reached > 0.4
 
 
 @pytest.mark.parametrize("spend", SPENDS, ids=["pure", "gaussian", "rho"])

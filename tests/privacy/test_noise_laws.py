@@ -24,7 +24,7 @@ from sfumato.noise.sampling.normal import magnitude_table
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-FALSE_ALARM = 1e-8
+FALSE_ALARM = 1e-10
 BINS = 400
 MODULI = [2, 3, 10, 32, 1000]
 SCALES = [

@@ -174,7 +174,7 @@ def _try(tried: Tried, worlds: Beside, case: Asked) -> None:
 
 # ---- what is promised --------------------------------------------------------------------------------------
 
-QUESTIONS = 160
+QUESTIONS = 100
 KINDS = ("count", "count x", "count if", "units", "sum", "avg", "variance", "covariance", "quantile")
 
 
@@ -215,6 +215,10 @@ LATER = {
     "discovered nulls": "SELECT note, ward, COUNT(*) AS n FROM visits GROUP BY note, ward",
     "constant nulls": "SELECT sex, COUNT(DISTINCT who) AS n, AVG(cost) AS c FROM visits GROUP BY sex",
     "quantiles of nulls": "SELECT ward, MEDIAN(stay) AS m FROM visits GROUP BY ward",
+    "modes": "SELECT ward, MODE(score) AS m, MODE(sex) AS s FROM visits GROUP BY ward",
+    "modes replaced": "SELECT flag, MODE(ward) AS w FROM census GROUP BY flag",
+    "quantiles of levels": """SELECT ward, MEDIAN(stay) AS m, MODE(sex) AS s, COUNT(*) AS n FROM visits
+        GROUP BY ROLLUP (ward)""",
     "windows": """SELECT ward, ROUND(AVG(cost)) AS c, RANK() OVER (ORDER BY COUNT(*)) AS r,
         SUM(COUNT(*)) OVER () AS n FROM visits GROUP BY ward""",
     "answers of answers": """SELECT AVG(n) AS n FROM (SELECT ward, score, COUNT(*) AS n FROM visits
@@ -276,7 +280,7 @@ def _alone(step: QuestionStep, found: Any) -> Any:
 @pytest.mark.slow
 def test_no_unit_moves_more_than_its_price_and_some_move_half_of_it(tmp_path: Path) -> None:
     tried = Tried()
-    for seed in range(1, 9):
+    for seed in range(1, 11):  # fewer meet some shape only in questions that nobody moves far
         _run(tried, Beside.of(tmp_path / str(seed), seed), random.Random(seed), 300)
     print(tried)
     assert tried.asked["questions"] >= 2000

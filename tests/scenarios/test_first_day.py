@@ -23,21 +23,13 @@ import sfumato as sf
 from scenarios.first_day.questions import Question, read_questions
 from scenarios.first_day.tables import FACTS, LOOKUPS, build_tables
 from sfumato.errors import SfumatoError
-from sfumato.noise import ExtremeMechanism, GaussianNoise, LaplaceNoise
+from sfumato.noise import ExtremeMechanism, GaussianNoise, LaplaceNoise, ModeMechanism
 from sfumato.noise.audit_hook import MechanismCall, recording
 from sfumato.noise.quantiles import QuantilesMechanism
 
 QUESTIONS = read_questions()
-NOT_YET = {("orders", 19)}
-"""MODE is no aggregate yet: it is refused with a question that has the same answer."""
-
-
-def _is_answered(question: Question) -> bool:
-    return question.answerable and (question.table, question.number) not in NOT_YET
-
-
-ANSWERED = [question for question in QUESTIONS if _is_answered(question)]
-REFUSED = [question for question in QUESTIONS if not _is_answered(question)]
+ANSWERED = [question for question in QUESTIONS if question.answerable]
+REFUSED = [question for question in QUESTIONS if not question.answerable]
 
 
 # ---- the exact path ----------------------------------------------------------------------------------------
@@ -54,6 +46,8 @@ class Exact:
                 return np.array([_choose(call.exact, float(share)) for share in shares])
             case ExtremeMechanism(highest=highest):
                 return _choose(call.exact, 1.0 if highest else 0.0)
+            case ModeMechanism():
+                return call.exact.counts(0, call.exact.groups).argmax(axis=1)
         return draw()
 
 

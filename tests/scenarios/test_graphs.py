@@ -21,7 +21,7 @@ from sfumato.errors import BudgetError, PolicyError, UsageError
 from sfumato.noise import GaussianNoise, LaplaceNoise
 
 BUDGET = sf.Budget(epsilon=1000, delta=1e-6)
-FALSE_ALARM = 1e-6
+FALSE_ALARM = 1e-10
 
 
 def edge_list(seed: int = 7, nodes: int = 400, rows: int = 3000) -> list[tuple[int, int]]:

@@ -21,13 +21,13 @@ from sfumato.engines.program import Total, UnitFigures
 from sfumato.errors import BudgetError, PolicyError, SealedError, UsageError
 from sfumato.learn import Search
 from sfumato.learn import search_tables as searches
-from sfumato.learn.base import progress
 from sfumato.learn.base.saving import from_json, list_learned, to_json
 from sfumato.learn.search_scores import ScoredRows, release_score
 from sfumato.noise.audit_hook import MechanismCall, recording
 from sfumato.oracle.over_held_rows import HeldRowsOracle, IntegerCoding, RowLayout, list_figures
 from sfumato.oracle.over_tables import lower_private_table
 from sfumato.oracle.table_features import declare_features
+from sfumato.viz import progress
 
 ROOT = Path(__file__).parents[2]
 ROWS = 3000

@@ -40,6 +40,11 @@ def released(name):
 
 tried = {
     "learn": lambda: sf.learn,
+    "torch": lambda: sf.deep,
+    "merf": lambda: sf.synth.MERF(rho=1, bounds=(0, 1), classes=[0, 1]).fit([[0.0], [1.0]], [0, 1]),
+    "diffusion": lambda: sf.synth.Diffusion(
+        epsilon=1, delta=1e-5, bounds=(0, 1), classes=[0, 1]
+    ).fit([[0.0], [1.0]], [0, 1]),
     "learn again": lambda: import_module("sfumato.learn.linear"),
     "postgres": lambda: lab("a", SERVER + "#t"),
     "postgres ledger": lambda: sf.create(folder / "b", ledger=SERVER + "#s"),
@@ -76,6 +81,9 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str]]:
     [
         ("learn", "SF-E100", "learn"),
         ("learn again", "SF-E100", "learn"),
+        ("torch", "SF-E169", "torch"),
+        ("merf", "SF-E169", "torch"),
+        ("diffusion", "SF-E169", "torch"),
         ("postgres", "SF-C212", "postgres"),
         ("postgres ledger", "SF-L311", "postgres"),
         ("spark", "SF-C214", "spark"),
@@ -101,5 +109,5 @@ def test_a_missing_frame_library_is_named(bare: dict[str, dict[str, str]], libra
 def test_every_other_room_imports_without_extras(bare: dict[str, dict[str, str]]) -> None:
     refused = {name: said for name, said in bare["imported"].items() if not said.startswith("<module")}
     assert len(bare["imported"]) > 100
-    assert {name.split(".")[1] for name in refused} == {"learn"}
-    assert all(said.startswith("SF-E100") for said in refused.values())
+    assert {name.split(".")[1] for name in refused} == {"deep", "learn"}
+    assert all(said.startswith(("SF-E100", "SF-E169")) for said in refused.values())

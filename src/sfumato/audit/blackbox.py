@@ -1,8 +1,8 @@
 """The black-box audit: sample a mechanism on two neighbouring inputs and compare how likely output sets are.
 
-Half of the samples choose an output set and a direction. The other half measures it, by Clopper and Pearson's
-bounds, so the choice does not bias the result and the verdict is wrong with probability at most `alpha`
-(docs/proofs/audit.md).
+A quarter of the samples chooses an output set and a direction. The others measure it, by the bounds of
+Clopper and Pearson, so the choice does not bias the result and the verdict is wrong with probability at most
+`alpha` (docs/proofs/audit.md).
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.audit.claims import Claim, log_ratio, parse_claim
+from sfumato.audit.claims import Claim, log_ratio
 from sfumato.audit.confidence import lower_bound, upper_bound
-from sfumato.audit.outcomes import draw_outputs, output_columns
+from sfumato.audit.outcomes import draw_outputs, output_columns, require_outputs
 from sfumato.audit.search import Goal, OutputSet, find_best_set
 from sfumato.audit.verdict import Verdict
 from sfumato.errors import UsageError
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sfumato.audit.outcomes import Columns
-    from sfumato.privacy.events import Event
-    from sfumato.privacy.exact import Number
 
     Sampler = Callable[[int], Any]
     Samples = tuple[Columns, Columns]
@@ -36,6 +34,7 @@ ALPHA = 1e-4
 FEWEST = 1000
 """Fewest samples of an audit."""
 
+_CAREFUL = 1e-3  # level of the bounds that choose a set, so that none is chosen for its luck
 _SURE = 1.2816  # standard deviations that a normal number stays below nine times in ten
 
 
@@ -55,30 +54,30 @@ class Hits:
         )
 
 
-def run(
-    target: tuple[Sampler, Sampler],
-    claim: Event | Number,
-    *,
-    delta: Number = 0,
-    samples: int = 200_000,
-    alpha: float = ALPHA,
-) -> Verdict:
-    """Try to break a claim about a mechanism from the outside, and return the verdict.
-
-    `target` is two samplers, the mechanism on one input and on a neighbouring one: each takes a number n
-    and returns n independent outputs, as an array or a list. `claim` is an event or an ε (with `delta`).
-    """
-    stated, count = parse_claim(claim, delta), _count(samples)
-    _require_rare(alpha)
+def compare_samplers(target: Any, claim: Claim, *, samples: int, alpha: float) -> Verdict:
+    """Return the verdict on two samplers: each takes a number n and returns n independent outputs."""
     one, other = _samplers(target)
-    first, second = output_columns(draw_outputs(one, count), draw_outputs(other, count))
-    # The set is chosen on one half and measured on the other, so choosing it cannot bias its probabilities.
-    half = count // 2
-    training = _part(first, 0, half), _part(second, 0, half)
-    flipped, test = _choose_set(training, Goal(stated, alpha / 2))
-    fresh = _part(first, half, count), _part(second, half, count)
+    drawn = draw_outputs(one, samples), draw_outputs(other, samples)
+    require_outputs([each for outputs in drawn for each in outputs])
+    return judge_columns(output_columns(*drawn), claim, samples, alpha)
+
+
+def choosing_part(samples: int) -> int:
+    """Return how many of the samples choose the output set; the others measure it."""
+    return samples // 4
+
+
+def judge_columns(columns: Samples, claim: Claim, samples: int, alpha: float) -> Verdict:
+    """Return the verdict from columns of outputs on both inputs."""
+    # The set is chosen on some outputs and measured on others, so choosing it cannot bias its probabilities.
+    first, second = columns
+    chosen = choosing_part(samples)
+    training = _part(first, 0, chosen), _part(second, 0, chosen)
+    _, flipped, test = choose_set(training, Goal(claim, min(alpha, _CAREFUL) / 2))
+    fresh = _part(first, chosen, samples), _part(second, chosen, samples)
     hits = _measure(test, fresh[::-1] if flipped else fresh)
-    return _verdict(stated, hits, f"{test}, likelier on the {'second' if flipped else 'first'}", count, alpha)
+    event = f"{test}, likelier on the {'second' if flipped else 'first'}"
+    return _verdict(claim, hits, event, samples, alpha)
 
 
 def pair(release: Callable[[Any], Any], first: Any, second: Any) -> tuple[Sampler, Sampler]:
@@ -90,14 +89,16 @@ def _repeated(release: Callable[[Any], Any], exact: Any) -> Sampler:
     return lambda count: release(np.broadcast_to(exact, (count, *exact.shape)).copy())
 
 
-def _count(samples: int) -> int:
+def parse_samples(samples: int) -> int:
+    """Return how many samples to draw; too few are refused."""
     count = parse_whole(samples, "samples")
     if count < FEWEST:
         raise UsageError("SF-A104", f"An audit needs at least {FEWEST:,} samples.", got=str(count))
     return count
 
 
-def _require_rare(alpha: float) -> None:
+def require_rare(alpha: float) -> None:
+    """Refuse a chance of false alarms that is not between 0 and 1/2."""
     if not 0 < alpha <= 0.5:
         raise UsageError(
             "SF-A107", "alpha must be above 0 and at most 1/2.", got=str(alpha)[:40], try_="1e-4"
@@ -119,11 +120,11 @@ def _part(sample: Columns, start: int, stop: int) -> Columns:
     return {name: values[start:stop] for name, values in sample.items()}
 
 
-def _choose_set(training: Samples, goal: Goal) -> tuple[bool, OutputSet]:
-    """Return whether the best output set is likelier on the second input, and that set."""
+def choose_set(training: Samples, goal: Goal) -> tuple[float, bool, OutputSet]:
+    """Return the best output set, what it uses of the claim, and whether it is likelier on the second."""
     ahead, test = find_best_set(training[0], training[1], goal)
     back, opposite = find_best_set(training[1], training[0], goal)
-    return (True, opposite) if back > ahead else (False, test)
+    return (back, True, opposite) if back > ahead else (ahead, False, test)
 
 
 def _measure(test: OutputSet, fresh: Samples) -> Hits:
@@ -136,13 +137,14 @@ def _verdict(claim: Claim, hits: Hits, event: str, samples: int, alpha: float) -
     used = _used(claim, hits, alpha)
     return Verdict(
         claim=str(claim),
-        violates=used > 1 + 1e-9,
+        broken=used > 1 + 1e-9,
         lower_bound=max(0.0, float(log_ratio(np.array(p), np.array(q), claim.delta))),
         used=used,
         shortfall=_shortfall(claim, hits, alpha),
         event=event,
         samples=samples,
         alpha=alpha,
+        shares=(hits.likely / hits.trials, hits.unlikely / hits.trials),
     )
 
 

@@ -9,9 +9,15 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from sfumato.local.hadamard import HadamardBit
+from sfumato.local.hitters import HeavyHitters
+from sfumato.local.longitudinal import RepeatedSurvey
+from sfumato.local.means import MeanResponse
 from sfumato.local.response import RandomizedResponse
+from sfumato.local.subset import SubsetResponse
 from sfumato.noise.continual.running_sums import RunningSums
 from sfumato.noise.correlated import CorrelatedGaussian
+from sfumato.noise.exponential import ModeMechanism
 from sfumato.noise.gaussian import GaussianNoise
 from sfumato.noise.keys import KeyDiscovery
 from sfumato.noise.laplace import LaplaceNoise
@@ -21,6 +27,7 @@ from sfumato.noise.selection import SelectionMechanism
 from sfumato.noise.sparse_vector import SparseVector
 from sfumato.noise.subsample import BlockMean, BlockMedian
 from sfumato.noise.top_k import TopK
+from sfumato.online.experts.method import ExpertMethod
 from sfumato.privacy import events
 from sfumato.privacy.events import Event, group, list_moves, price_laplace
 from sfumato.privacy.sensitivity import root_up
@@ -34,9 +41,19 @@ class ComparableInput(Protocol):
         """Return the number of rows, or people, that are in one of the two only."""
 
 
+@runtime_checkable
+class MeasuredMechanism(Protocol):
+    """A mechanism that measures the distance of its inputs itself."""
+
+    def input_distance(self, first: Any, second: Any) -> Fraction:
+        """Return the distance of two inputs, in the norm that the price is for."""
+
+
 @singledispatch
 def input_distance(mechanism: Any, first: Any, second: Any) -> Fraction | int:
     """Return the distance of two inputs: the l1 norm, unless the mechanism is priced by another."""
+    if isinstance(mechanism, MeasuredMechanism):
+        return mechanism.input_distance(first, second)
     if isinstance(first, ComparableInput):
         return first.difference(second)
     return sum(abs(step) for step in _steps(first, second))
@@ -61,12 +78,28 @@ def _(mechanism: RunningSums, first: Any, second: Any) -> Fraction | int:
     return mechanism.distance(np.concatenate(first) - np.concatenate(second))
 
 
+@input_distance.register
+def _(mechanism: ExpertMethod, first: Any, second: Any) -> Fraction | int:
+    # The number of steps whose loss vectors differ, over the whole game.
+    return int((np.concatenate(first) != np.concatenate(second)).any(axis=1).sum())
+
+
+@input_distance.register(HadamardBit)
+@input_distance.register(HeavyHitters)
+@input_distance.register(MeanResponse)
 @input_distance.register(RandomizedResponse)
+@input_distance.register(SubsetResponse)
 @input_distance.register(BlockMean)
 @input_distance.register(BlockMedian)
 def _(mechanism: Any, first: Any, second: Any) -> Fraction | int:
     # The number of people, or blocks, that differ.
     return sum(step != 0 for step in _steps(first, second))
+
+
+@input_distance.register
+def _(mechanism: RepeatedSurvey, first: Any, second: Any) -> Fraction | int:
+    # The number of people, each a column, that differ in any round.
+    return int((np.asarray(first) != np.asarray(second)).any(axis=0).sum())
 
 
 @input_distance.register(SelectionMechanism)
@@ -127,6 +160,7 @@ def _(mechanism: Any, moved: Fraction | int) -> Event:
     return group(mechanism.event(), math.ceil(Fraction(moved) / mechanism.sensitivity))
 
 
+@price_move.register(ExpertMethod)
 @price_move.register(ProposeTestRelease)
 @price_move.register(KeyDiscovery)
 def _(mechanism: Any, moved: Fraction | int) -> Event:
@@ -146,6 +180,7 @@ def _(mechanism: LaplaceNoise, first: Any, second: Any) -> Event:
 
 
 @price_inputs.register(ExtremeMechanism)
+@price_inputs.register(ModeMechanism)
 @price_inputs.register(QuantilesMechanism)
 def _(mechanism: Any, first: Any, second: Any) -> Event:
     event: Event = mechanism.event_by_cell(list_moves(first.differences(second)))

@@ -14,7 +14,7 @@ import numpy as np
 from sfumato.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from numpy.typing import NDArray
 
@@ -46,6 +46,18 @@ def draw_outputs(sampler: Callable[[int], Any], count: int) -> NDArray[Any]:
             got=str(array.shape),
         )
     return array.reshape(count, -1) if array.ndim > 2 else array
+
+
+def require_outputs(outcomes: Iterable[Any]) -> None:
+    """Refuse to call it no violation where every outcome is one and the same exception."""
+    kinds = {each.kind if isinstance(each, Raised) else "" for each in outcomes}
+    if len(kinds) == 1 and "" not in kinds:
+        raise UsageError(
+            "SF-A108",
+            f"Every run raised {kinds.pop()}, so there is nothing to audit.",
+            why="an audit of runs that all fail in the same way could find no violation, whatever they hide",
+            try_="a program that answers on at least one of the inputs",
+        )
 
 
 def output_columns(first: NDArray[Any], second: NDArray[Any]) -> tuple[Columns, Columns]:
@@ -94,14 +106,16 @@ def _whole(array: NDArray[Any]) -> bool:
 
 
 def _texts(array: NDArray[Any]) -> NDArray[Any]:
-    return np.array([_text(output) for output in array.tolist()])
+    return np.array([text_of(output) for output in array.tolist()])
 
 
-def _text(output: Any) -> str:
+def text_of(output: Any) -> str:
     """Return one text for equal outputs, whether they came in bulk or one by one."""
+    if isinstance(output, np.ndarray):
+        return text_of(output.tolist())
     if isinstance(output, list | tuple):
-        return f"[{', '.join(map(_text, output))}]"
-    if isinstance(output, float | np.floating) and output == output // 1:
+        return f"[{', '.join(map(text_of, output))}]"
+    if isinstance(output, float | np.floating) and np.isfinite(output) and output == output // 1:
         return repr(int(output))
     if isinstance(output, int | np.integer):
         return repr(int(output))
@@ -110,14 +124,14 @@ def _text(output: Any) -> str:
 
 def _columns(array: NDArray[Any]) -> Columns:
     if array.ndim == 1:
-        return _of_values("value", array)
+        return value_columns("value", array)
     found = {"row": _mixed(array), "sum": array.sum(axis=1)}
     for place in range(min(array.shape[1], _WIDEST)):
-        found |= _of_values(f"value {place + 1}", array[:, place])
+        found |= value_columns(f"value {place + 1}", array[:, place])
     return found
 
 
-def _of_values(name: str, values: NDArray[Any]) -> Columns:
+def value_columns(name: str, values: NDArray[Any]) -> Columns:
     """Return the values; for floats also their kind and the exponent of their last bit."""
     # Careless floating-point noise reveals its input in the low bits.
     if values.dtype.kind != "f":

@@ -16,6 +16,7 @@ import numpy as np
 from sfumato import viz
 from sfumato.audit.claims import Claim, is_within, parse_claim
 from sfumato.audit.distance import input_distance, price_inputs, same_result
+from sfumato.audit.outcomes import Raised, require_outputs
 from sfumato.errors import SfumatoError, UsageError
 from sfumato.noise.audit_hook import MechanismCall, recording
 from sfumato.privacy.events import Event, Sequential
@@ -131,19 +132,23 @@ def replay(
     stated = parse_claim(claim, delta)
     done = calls = 0
     reached = 0.0
+    failures: list[Raised | None] = []
     for one, other in pairs:
-        finding, run, share = _compare(program, one, other, stated)
+        finding, run, share, failed = _compare(program, one, other, stated)
+        failures.append(failed)
         done, calls, reached = done + 1, calls + len(run.calls), max(reached, share)
         if finding:
             return Replayed(str(stated), finding, done, calls, reached)
     if not calls:
         raise UsageError("SF-A105", "No mechanism was used, so there is nothing to audit.", pairs=str(done))
+    require_outputs(failures)
     return Replayed(str(stated), None, done, calls, reached)
 
 
 def _compare(
     program: Callable[[Table], Any], one: Table, other: Table, claim: Claim
-) -> tuple[str | None, Recording, float]:
+) -> tuple[str | None, Recording, float, Raised | None]:
+    """Return what was found, the first run, how far inputs moved, and the exception that ended both."""
     record = Recording()
     with recording(record):
         result = _result(program, one)
@@ -152,12 +157,14 @@ def _compare(
         with recording(again):
             repeated = _result(program, other)
     except Diverged as left:
-        return f"call {left.args[0] + 1} differs in mechanism, parameters or size", record, 0.0
+        return f"call {left.args[0] + 1} differs in mechanism, parameters or size", record, 0.0, None
     if len(again.calls) < len(record.calls):
         counts = f"{len(record.calls)} calls on one table and {len(again.calls)} on the other"
-        return counts, record, 0.0
+        return counts, record, 0.0, None
     uses = _uses(record.calls, again.calls)
-    return _finding(uses, claim, same_result(result, repeated)), record, _reach(uses)
+    same = result == repeated if isinstance(result, Raised) else same_result(result, repeated)
+    failed = result if isinstance(result, Raised) and same else None
+    return _finding(uses, claim, same), record, _reach(uses), failed
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,9 +231,9 @@ def _result(program: Callable[[Table], Any], table: Table) -> Any:
     try:
         return program(table)
     except SfumatoError as error:
-        return "raised", error.code
+        return Raised(error.code)
     except Exception as error:
-        return "raised", type(error).__name__, str(error)
+        return Raised(f"{type(error).__name__}: {error}")
 
 
 def _alike(call: MechanismCall, recorded: MechanismCall) -> bool:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sfumato import viz
 
+if TYPE_CHECKING:
+    from sfumato.audit.replay import Replayed
+
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Verdict:
+class Verdict(viz.NamedLines):
     """The outcome of a black-box audit. Only a violation is evidence; otherwise nothing was found."""
 
     claim: str
-    violates: bool
+    broken: bool
+    """True where the outputs break the claim."""
     lower_bound: float
     """Lower bound on ε at the claim's δ, wrong with probability `alpha` at most."""
     used: float
@@ -24,12 +28,27 @@ class Verdict:
     """Output set that tells the two inputs apart best, and on which of the two it is likelier."""
     samples: int
     alpha: float
+    shares: tuple[float, float] = (0.0, 0.0)
+    """Shares of the measured outputs that lie in the set, on the input where it is likelier and the other."""
+    neighbours: str = ""
+    """Pair of tables that told most, where a search chose it."""
+    tables: int = 1
+    """Pairs of tables that were searched."""
+    replayed: Replayed | None = None
+    """Outcome of the replay, where noise could be recorded."""
+
+    @property
+    def violates(self) -> bool:
+        """True where the outputs or the replay break the claim."""
+        return self.broken or (self.replayed is not None and self.replayed.violates)
 
     @property
     def sentence(self) -> str:
         """The outcome in one sentence."""
-        if self.violates:
+        if self.broken:
             return "violates"
+        if self.replayed is not None and self.replayed.violates:
+            return self.replayed.sentence
         power = "none" if self.shortfall is None else f"would catch {self.shortfall:.1%} noise shortfall"
         return f"no violation found; lower bound {self.lower_bound:.4g}, power: {power}"
 
@@ -45,22 +64,35 @@ class Verdict:
             "event": self.event,
             "samples": self.samples,
             "alpha": self.alpha,
+            "shares": list(self.shares),
+            "neighbours": self.neighbours,
+            "pairs": self.tables,
+            "replay": None if self.replayed is None else self.replayed.to_dict(),
         }
 
-    def __str__(self) -> str:
-        width = max(len(name) for name, _ in self._lines())
-        return "\n".join(f"{name:<{width}}  {text}" for name, text in self._lines())
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        return viz.definition_table(self._lines())
+    def plot(self) -> viz.Chart:
+        """Return a chart of how often outputs on either input lie in the set that was found."""
+        return viz.bars(
+            ["likelier on", "on the other"],
+            list(self.shares),
+            title=f"Outputs where {self.event.rsplit(',', 1)[0]}",
+            y=f"share of the measured outputs; ε is above {self.lower_bound:.3g}",
+        )
 
     def _lines(self) -> list[tuple[str, str]]:
+        more = []
+        if self.neighbours:
+            more.append(("neighbours", f"{self.neighbours}, the worst of {self.tables:,} pairs"))
+        if self.replayed is not None:
+            more.append(("replay", self.replayed.sentence))
         return [
             ("verdict", self.sentence),
             ("claim", self.claim),
             ("ε is above", f"{self.lower_bound:.4g}, with confidence 1 − {self.alpha:g}"),
             ("best output set", self.event),
-            ("samples", f"{self.samples:,} on each input, half to choose the set and half to measure it"),
+            (
+                "samples",
+                f"{self.samples:,} on each input, a quarter to choose the set, the rest to measure it",
+            ),
+            *more,
         ]

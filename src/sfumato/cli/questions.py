@@ -12,9 +12,12 @@ import sfumato as sf
 from sfumato.cli.output import as_json, lab_option, print_text, show, show_json
 from sfumato.errors import UsageError
 from sfumato.lab.lab import open_to_read
+from sfumato.lab.synthetic.published_table import PublishedTable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+
+    from sfumato.lab.published import Published
 
 analyst_option = click.option(
     "--as", "analyst", help="Analyst whose quota is spent; without it, the steward asks."
@@ -25,11 +28,12 @@ def spend_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options that say how much to spend; the command gets those that were given as `spend`."""
 
     @wraps(command)
-    def gathered(*, epsilon: Any, delta: Any, rho: Any, share: Any, **others: Any) -> None:
-        typed = {"epsilon": epsilon, "delta": delta, "rho": rho, "share": share}
+    def gathered(*, epsilon: Any, delta: Any, rho: Any, share: Any, risk: Any, **others: Any) -> None:
+        typed = {"epsilon": epsilon, "delta": delta, "rho": rho, "share": share, "risk": risk}
         command(**others, spend={name: amount for name, amount in typed.items() if amount is not None})
 
     for option in (
+        click.option("--risk", type=float, help="Chance of a right guess from 50:50 to allow, such as 0.55."),
         click.option("--share", type=float, help="Share of the budget to spend, such as 0.02."),
         click.option("--rho", type=float, help="ρ (zCDP) to spend, with Gaussian noise."),
         click.option(
@@ -96,16 +100,30 @@ def publish(sql: str, folder: str, as_json: bool, spend: dict[str, Any]) -> None
 
 @click.command()
 @lab_option
+@click.option("--save", help="Name of a published synthetic table to write to --output, with its card.")
+@click.option("--output", help="A .parquet or .csv file for it.")
 @as_json
-def published(folder: str, as_json: bool) -> None:
+def published(folder: str, save: str | None, output: str | None, as_json: bool) -> None:
     """Show what was published, with the answers. The folder may be a copy."""
     lab = open_to_read(folder)
     with closing(lab.ledger):
         every = lab.published()
-        if as_json:
+        if save is not None:
+            target = _find_table(every, save).save(output or f"{save}.parquet")
+            show_json({"output": str(target)}) if as_json else print_text(f"{save} is in {target}.")
+        elif as_json:
             show_json([each.describe() for each in every])
         else:
             print_text("\n\n".join(map(str, every)) or "Nothing has been published yet.")
+
+
+def _find_table(every: Sequence[Published | PublishedTable], name: str) -> PublishedTable:
+    found = [each for each in every if isinstance(each, PublishedTable) and each.name == name]
+    if not found:
+        raise UsageError(
+            "SF-U103", "No synthetic table of this name was published.", got=name, try_="sfumato published"
+        )
+    return found[-1]
 
 
 @click.command()

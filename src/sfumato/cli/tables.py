@@ -147,11 +147,19 @@ def add(name: str, source: str, folder: str, as_json: bool, said: dict[str, Any]
 @source_argument
 @lab_option
 @click.option("--max-rows", type=int, help="Largest number of rows of one unit that are used from now on.")
+@click.option(
+    "--through",
+    nargs=2,
+    multiple=True,
+    metavar="COLUMN VALUE",
+    help="Declare that all rows up to this date or number are there; streams go so far.",
+)
 @as_json
-def advance(name: str, source: str, folder: str, max_rows: int | None, as_json: bool) -> None:
+def advance(name: str, source: str, folder: str, max_rows: int | None, through: Any, as_json: bool) -> None:
     """Replace the snapshot of table NAME by a new one from SOURCE. The budget stays as it is."""
     lab = sf.open(folder)
-    report = lab.advance(name, source, max_rows=max_rows)
+    said = {column: parse_bound(value) for column, value in through}
+    report = lab.advance(name, source, max_rows=max_rows, through=said)
     _show_prepared(lab.table(name), report, as_json)
 
 
@@ -222,7 +230,7 @@ def _columns(
     text: tuple[str, ...],
 ) -> dict[str, DeclaredColumn]:
     declared: list[tuple[str, DeclaredColumn]] = [
-        (column, sf.between(_bound(low), _bound(high))) for column, low, high in between
+        (column, sf.between(parse_bound(low), parse_bound(high))) for column, low, high in between
     ]
     declared += [
         (column, _listed([value.strip() for value in values.split(",")])) for column, values in one_of
@@ -237,7 +245,8 @@ def _columns(
     return columns
 
 
-def _bound(text: str) -> float | int | date:
+def parse_bound(text: str) -> float | int | date:
+    """Return the date or number that a text writes; refuse other texts."""
     moment = parse_moment(text)
     return parse_number(text) if moment is None else moment
 

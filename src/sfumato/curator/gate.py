@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from sfumato.curator.incidents import find_interrupt
 from sfumato.errors import EngineError, SealedError
+from sfumato.errors.interrupts import find_interrupt
 from sfumato.ledger import Released, failpoints
+from sfumato.ledger.api import Reserved
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -27,8 +28,13 @@ def answer_plan(
     """Charge a plan and answer it, or raise; what was answered before is given again for nothing."""
     # Durable before anything is read: whatever fails from here on, the charge stays.
     charged = ledger.charge(charge)
-    if isinstance(charged, Released):
-        return charged
+    return charged if isinstance(charged, Released) else answer_charge(plan, charged, ledger, read, incidents)
+
+
+def answer_charge(
+    plan: Plan[Any, Any], charged: Charged, ledger: Ledger, read: Read, incidents: Incidents
+) -> Released:
+    """Answer a plan that is charged, or raise the one sentence that says nothing."""
     outcome = _attempt(plan, charged, ledger, read, incidents)
     if isinstance(outcome, Released):
         return outcome
@@ -60,7 +66,9 @@ def _read(plan: Plan[Any, Any], charged: Charged, ledger: Ledger, read: Read) ->
     try:
         return read(plan.steps)
     except NothingReadError:
-        ledger.note_unread(charged)
+        # A run of stretches stays open by itself, and whoever goes on draws another stretch.
+        if not isinstance(charged, Reserved):
+            ledger.note_unread(charged)
         raise
 
 

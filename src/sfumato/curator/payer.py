@@ -8,12 +8,12 @@ from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict
 
-from sfumato.curator.gate import answer_plan, read_steps
+from sfumato.curator.gate import answer_charge, answer_plan, read_steps
 from sfumato.curator.plan.spend import Needs, Spend, parse_spend
 from sfumato.engines.rows import list_scans
 from sfumato.errors import EngineError, PolicyError
-from sfumato.ledger import Charge
-from sfumato.ledger.api import SnapshotRead, hash_reads
+from sfumato.ledger import Charge, Released
+from sfumato.ledger.api import Reserved, SnapshotRead, hash_reads
 from sfumato.privacy.account import Caps, Cost, Left, caps, left
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.neighbours import common_relation
@@ -21,6 +21,7 @@ from sfumato.privacy.neighbours import common_relation
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
     from contextlib import AbstractContextManager
+    from pathlib import Path
 
     from sfumato.curator.catalog.catalog import CatalogContents, Table
     from sfumato.curator.catalog.publications import Publication
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from sfumato.curator.incidents import Incidents
     from sfumato.curator.plan.priced import Plan, Step
     from sfumato.engines.program import Engine
-    from sfumato.ledger import Ledger, Released
+    from sfumato.ledger import Ledger
     from sfumato.privacy.exact import Number
 
 
@@ -40,6 +41,8 @@ class Spending(TypedDict, total=False):
     delta: Number
     rho: Number
     share: Number
+    risk: Number
+    """Largest chance that a guess from 50:50 about one unit is right, by this answer alone."""
     error: dict[str, Number]
     given: dict[str, int] | None
     """Public guesses that only expected errors use, such as {"n": 1000} for the rows of a group."""
@@ -58,6 +61,14 @@ class LabAccess(Protocol):
     def incidents(self) -> Incidents: ...
 
     @property
+    def streams_folder(self) -> Path:
+        """Where streams keep what is secret."""
+
+    @property
+    def synthetic_folder(self) -> Path:
+        """Where synthetic tables that were published lie. They are public."""
+
+    @property
     def contents(self) -> CatalogContents:
         """All that the catalog says now: the same object until it changes."""
 
@@ -69,6 +80,9 @@ class LabAccess(Protocol):
 
     def reading(self, snapshots: Collection[str]) -> AbstractContextManager[None]:
         """Keep these snapshots where they are until the block ends."""
+
+    def create_beside(self, folder: Path) -> Any:
+        """Make a new lab, such as one of stand-ins to rehearse in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,18 +146,8 @@ class Payer:
 
     def pay(self, plan: Plan[Any, Any], text: str, key: str | None = None) -> Released:
         """Charge, then answer; what was answered before is given again for nothing."""
-        # A price for other neighbours than the table's is no price here.
-        common_relation([plan.table.neighbours, plan.event.neighbours])
-        self._require_little_work(plan)
-        charge = Charge(
-            accounts=self.accounts(plan.table),
-            cost=plan.cost,
-            request=plan.request,
-            about=self._about(plan, text),
-            key=key,
-            neighbours=plan.table.relation,
-            reads=self._reads(plan),
-        )
+        self.require_admissible(plan)
+        charge = self.make_charge(plan, text, key)
         # Looked for first without a lock, so that nobody who asks is in the way of who erases.
         snapshots = self._require_current(plan)
         with ExitStack() as held, self._begin_reading(plan, held.close) as read:
@@ -152,6 +156,49 @@ class Payer:
             self._require_current(plan)
             self._require_engine(plan)
             return answer_plan(plan, charge, self.lab.ledger, read, self.lab.incidents)
+
+    def pay_stretches(
+        self, plan: Plan[Any, Any], text: str, stretches: int, begin: Callable[[Callable[[], int]], Read]
+    ) -> Released:
+        """Charge for a run of equal stretches at once, or go on with a charge of it that is open.
+
+        `begin` is given what counts one more stretch durably, and returns what reads. It counts the first.
+        """
+        self.require_admissible(plan)
+        key, ledger = f"run {plan.request}", self.lab.ledger
+        one = plan.cost.divide(stretches)
+        charge = replace(self.make_charge(plan, text, key), cost=one)
+        snapshots = self._require_current(plan)
+        with self.lab.reading(snapshots):
+            self._require_current(plan)
+            self._require_engine(plan)
+            open_ = ledger.find_charge(charge)
+            if open_ is None:
+                reserved = ledger.reserve(charge, stretches)
+            else:
+                run = charge.accounts, one, stretches
+                reserved = Reserved(open_.seq, open_.head, plan.cost, plan.request, *run)
+            if isinstance(reserved, Released):
+                return reserved
+            read = begin(partial(ledger.draw, reserved))
+            return answer_charge(plan, reserved, ledger, read, self.lab.incidents)
+
+    def require_admissible(self, plan: Plan[Any, Any]) -> None:
+        """Refuse a price for other neighbours than the table's, and what one unit could make too slow."""
+        common_relation([plan.table.neighbours, plan.event.neighbours])
+        self._require_little_work(plan)
+
+    def make_charge(self, plan: Plan[Any, Any], text: str, key: str | None = None) -> Charge:
+        """Return the charge for a plan, which all accounts of the payer pay."""
+        return Charge(
+            accounts=self.accounts(plan.table),
+            cost=plan.cost,
+            request=plan.request,
+            about=self._about(plan, text),
+            key=key,
+            neighbours=plan.table.relation,
+            reads=self._reads(plan),
+        )
 
     @contextmanager
     def _begin_reading(self, plan: Plan[Any, Any], done: Callable[[], object]) -> Iterator[Read]:

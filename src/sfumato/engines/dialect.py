@@ -27,6 +27,9 @@ class Dialect(Protocol):
     fence: str
     """What keeps a subquery's values from being written out again wherever they are used."""
 
+    person: str
+    """What a unit is known by in all snapshots, as 32 digits: the same on every engine."""
+
     def write_histogram(self, place: str, span: int) -> tuple[str, str]:
         """Return what to select and how to group rows at a place below `span`.
 

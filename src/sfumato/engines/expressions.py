@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from sfumato.engines.like import parse_like
-from sfumato.engines.used_columns import BLOCK
+from sfumato.engines.used_columns import BLOCK, DIGEST
 from sfumato.engines.value_ranges import ValueRanges
 from sfumato.engines.values import (
     WIDEST,
@@ -39,6 +39,7 @@ from sfumato.engines.values import (
     Some,
     Spelled,
     UnitBlock,
+    UnitDigest,
     Value,
     flatten_extremes,
 )
@@ -89,11 +90,16 @@ class Expressions:
                 return self.dialect.write_entry(entries, self.write_value(of))
             case Choose():
                 return self._chosen(part)
-            case UnitBlock(at, count):
-                # A block is 16 random bits; this maps them to 0 … count − 1 without a division.
-                return f"((CAST({self.name(at, BLOCK)} AS BIGINT) * {_bounded(count)}) >> 16)"
+            case UnitBlock() | UnitDigest():
+                return self._of_unit(part)
             case Calendar() | Root() | Binary() | Length() | Folded():
                 return self._of_one(part)
+
+    def _of_unit(self, part: UnitBlock | UnitDigest) -> str:
+        if isinstance(part, UnitDigest):
+            return self.name(part.at, DIGEST)
+        # A block is 16 random bits; this maps them to 0 … count − 1 without a division.
+        return f"((CAST({self.name(part.at, BLOCK)} AS BIGINT) * {_bounded(part.count)}) >> 16)"
 
     def _chosen(self, part: Choose) -> str:
         match part:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, overload
 
 import numpy as np
 
@@ -12,6 +13,8 @@ from sfumato.engines.rows import Counted, Figure, Present, Rows, Total
 from sfumato.privacy.canonical import tagged, written_by
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from sfumato.engines.snapshot import GraphPreparation, Preparation, SourceSurvey
@@ -31,6 +34,7 @@ __all__ = [
     "Engine",
     "EngineProgram",
     "HistogramCounts",
+    "IntegerKeys",
     "KeyedSums",
     "Present",
     "SumsByKey",
@@ -106,11 +110,35 @@ class HistogramCounts:
         return np.stack([*np.divmod(places.astype(np.int64), self.size), counts])
 
 
+class IntegerKeys(Sequence[tuple[int, ...]]):
+    """Keys of integers alone, a row each: a list of tuples takes ten times the memory."""
+
+    def __init__(self, words: NDArray[np.int64]) -> None:
+        self.words = words
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    @overload
+    def __getitem__(self, place: int) -> tuple[int, ...]: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> IntegerKeys: ...
+
+    def __getitem__(self, place: int | slice) -> tuple[int, ...] | IntegerKeys:
+        if isinstance(place, slice):
+            return IntegerKeys(self.words[place])
+        return tuple(self.words[place].tolist())
+
+    def __iter__(self) -> Iterator[tuple[int, ...]]:
+        return map(tuple, self.words.tolist())
+
+
 @dataclass(frozen=True, slots=True)
 class SumsByKey:
     """Answers `KeyedSums`, in no particular order: a tuple of keys, the units, and a row a term."""
 
-    keys: list[tuple[Any, ...]]
+    keys: Sequence[tuple[Any, ...]]
     units: Integers
     sums: Integers
 

@@ -26,7 +26,7 @@ from sfumato.engines.rows import (
     Total,
     UnitSizes,
 )
-from sfumato.engines.used_columns import BLOCK
+from sfumato.engines.used_columns import BLOCK, DIGEST
 from sfumato.engines.value_ranges import NARROW
 from sfumato.engines.values import Add, Column, Constant, Length, Matches, Missing, Spelled
 
@@ -152,7 +152,8 @@ class RelationWriter:
     def _write_scan(self, rows: Scan) -> str:
         layout, used = self.layouts[rows.snapshot], self.used.columns.get(rows.at, set())
         columns = [
-            f"{layout.columns[name]} AS {self._name(rows.at, name)}" for name in sorted(used - {BLOCK})
+            f"{layout.columns[name]} AS {self._name(rows.at, name)}"
+            for name in sorted(used - {BLOCK, DIGEST})
         ]
         columns += self._write_tests(rows)
         place = ["place"] if layout.has_places else []
@@ -160,6 +161,9 @@ class RelationWriter:
         # Where every row is a unit its block lies in the row itself, and there is no table of units.
         if BLOCK in used:
             columns.append(f"block AS {self._name(rows.at, BLOCK)}")
+        if DIGEST in used:
+            columns.append(f"{self.dialect.person} AS {self._name(rows.at, DIGEST)}")
+        if used & {BLOCK, DIGEST}:
             source += f" JOIN {layout.units} USING (unit)" if layout.units else ""
         # Fenced, or a planner might carry the text and test it later.
         fence = self.dialect.fence if rows.at in self.used.tests else ""

@@ -21,6 +21,7 @@ from sfumato.engines.values import (
     Missing,
     Spelled,
     UnitBlock,
+    UnitDigest,
 )
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 BLOCK = "\0block"
 """The name of a unit's block; no declared name holds this character."""
+DIGEST = "\0digest"
+"""The name of what a unit is known by in all snapshots."""
 
 TextTest = Matches | Spelled | Length | Missing
 """What is computed of one text where its row is read. Of `Missing` the opposite is kept: 1 or missing."""
@@ -42,7 +45,7 @@ class UsedColumns:
     """What the rest of a program needs of each source of rows, by the source's number."""
 
     columns: dict[int, set[str]] = field(default_factory=lambda: defaultdict(set))
-    """Columns, by their declared names, and the block."""
+    """Columns, by their declared names, and what is known of the unit."""
     tests: dict[int, list[TextTest]] = field(default_factory=lambda: defaultdict(list))
     """Tests of texts, each once, in the order in which they were found."""
 
@@ -73,6 +76,8 @@ def find_used(program: EngineProgram[Any], holds_text: Callable[[Column], bool])
             used.columns[node.at].add(node.name)
         elif kind is UnitBlock:
             used.columns[node.at].add(BLOCK)
+        elif kind is UnitDigest:
+            used.columns[node.at].add(DIGEST)
         elif kind is Lookup:
             waiting.append(node.part)  # not the entries: there are thousands, and none of them is a column
         elif is_dataclass(node) and id(node) not in seen:

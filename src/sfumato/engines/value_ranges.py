@@ -29,6 +29,7 @@ from sfumato.engines.values import (
     Multiply,
     Root,
     UnitBlock,
+    UnitDigest,
     Value,
 )
 
@@ -56,12 +57,12 @@ class ValueRanges:
     columns: Mapping[Column, Range]
     unknown: Range | None = None
     """The range of a column that is not among them; without one, such a column raises KeyError."""
-    _known: dict[int, tuple[Value, Range, int]] = field(default_factory=dict)
+    _known: dict[int, _Known] = field(default_factory=dict)
     """By identity, because comparing large values is slow; each value is held, so no identity is reused."""
 
     def find(self, value: Value) -> Range:
         """Return the least and the greatest integer that the value can be."""
-        return (self._known.get(id(value)) or self._learn(value))[1]
+        return self._find(value).range
 
     def reach(self, value: Value) -> int:
         """Return how far from zero the value can be."""
@@ -73,12 +74,17 @@ class ValueRanges:
 
         Where no column has a range nothing is narrow: engines that state none compute no faster in 64 bits.
         """
-        return bool(self.columns) and (self._known.get(id(value)) or self._learn(value))[2] < NARROW
+        return bool(self.columns) and self._find(value).widest < NARROW
 
-    def _learn(self, value: Value) -> tuple[Value, Range, int]:
-        parts = [self._known.get(id(part)) or self._learn(part) for part in _parts(value)]
-        low, high = found = self._range(value, *(part[1] for part in parts))
-        known = self._known[id(value)] = (value, found, max(-low, high, *(part[2] for part in parts)))
+    def _find(self, value: Value) -> _Known:
+        return self._known.get(id(value)) or self._learn(value)
+
+    def _learn(self, value: Value) -> _Known:
+        parts = [self._find(part) for part in _parts(value)]
+        low, high = found = self._range(value, *(part.range for part in parts))
+        sums, products = _partial_reaches(value, max(-low, high), parts)
+        widest = max(sums, products, *(part.widest for part in parts))
+        known = self._known[id(value)] = _Known(value, found, sums, products, widest)
         return known
 
     def _range(self, value: Value, *parts: Range) -> Range:
@@ -96,9 +102,37 @@ class ValueRanges:
                 return -_SMALL, _SMALL
             case Root():
                 return 0, _SMALL
-            case Folded():
+            case Folded() | UnitDigest():
                 return -WIDEST, WIDEST
         return _range_of_two(value, *parts)
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    value: Value
+    range: Range
+    sums: int
+    """How far from zero any of its addends come to, in whatever order they are added."""
+    products: int
+    """How far from zero any of its factors come to, in whatever order they are multiplied."""
+    widest: int
+    """How far from zero any integer is that it is computed from."""
+
+
+def _partial_reaches(value: Value, reach: int, parts: list[_Known]) -> tuple[int, int]:
+    """Return how far from zero partial sums and products of a value can be.
+
+    Engines take addends and factors in an order of their own, through choices that they see are none: Spark
+    makes (x·0)·(y·0) to (x·y)·(0·0), which overflows where x·y does.
+    """
+    match value:
+        case Add():
+            return sum(part.sums for part in parts), max(1, reach)
+        case Multiply():
+            return reach, parts[0].products * parts[1].products
+        case Choose() | Either():
+            return max(part.sums for part in parts), max(part.products for part in parts)
+    return reach, max(1, reach)
 
 
 def _parts(value: Value) -> tuple[Value, ...]:

@@ -174,6 +174,17 @@ class UnitBlock:
     count: int
 
 
+@tagged("Person", "at")
+@dataclass(frozen=True, slots=True)
+class UnitDigest:
+    """What all snapshots of a lab know the row's unit by: a keyed digest in 32 hexadecimal digits.
+
+    It is a key of `KeyedSums` and nothing else, and no answer shows it.
+    """
+
+    at: int
+
+
 # ---- texts -------------------------------------------------------------------------------------------------
 
 
@@ -203,6 +214,7 @@ Value = (
     | Binary
     | Length
     | UnitBlock
+    | UnitDigest
 )
 """An integer, or a text where a column holds texts; which of the two, its domain says."""
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import os
 import time
+from _thread import start_new_thread
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from threading import Condition, Thread
+from threading import Lock
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -64,7 +65,9 @@ class Watch:
         os.register_at_fork(after_in_child=self._begin)
 
     def _begin(self) -> None:
-        self._turn = Condition()
+        # Plain locks: Ctrl-C on the way into the block of a condition leaves its lock held.
+        self._turn, self._wake = Lock(), Lock()
+        self._wake.acquire()
         self._runs: set[WatchedRun] = set()
         self._has_thread = False
 
@@ -72,10 +75,10 @@ class Watch:
         with self._turn:
             self._runs.add(run)
             if not self._has_thread:
+                start_new_thread(self._look_on, ())
                 self._has_thread = True
-                Thread(target=self._look_on, name="sfumato-watch", daemon=True).start()
-            elif len(self._runs) == 1:
-                self._turn.notify()
+            if self._wake.locked():
+                self._wake.release()
 
     def remove(self, run: WatchedRun) -> None:
         with self._turn:
@@ -83,16 +86,17 @@ class Watch:
 
     def _look_on(self) -> None:
         while True:
-            self._look_once()
-            time.sleep(_EVERY)
+            self._wake.acquire()
+            while self._look_once():
+                time.sleep(_EVERY)
 
-    def _look_once(self) -> None:
-        """Look at all that runs, once anything does; nothing is held of a run while there is none."""
+    def _look_once(self) -> bool:
+        """Look at all that runs, and return whether anything does. Nothing is held of a run afterwards."""
         with self._turn:
-            self._turn.wait_for(lambda: self._runs)
             runs = list(self._runs)
         for run in runs:
             run.look()
+        return bool(runs)
 
 
 _WATCH = Watch()
@@ -106,15 +110,19 @@ def watch_run(end: Callable[[], object], folder: Path | None, snapshots: Collect
     """
     marks = () if folder is None else tuple(_mark(folder, snapshot) for snapshot in snapshots)
     run = WatchedRun(end, time.monotonic() + current_limits().seconds, marks)
-    _WATCH.add(run)
     try:
+        _WATCH.add(run)
         yield
     except Exception as problem:
         if run.ended:
             raise RunEndedError(run.ended) from problem
         raise
     finally:
-        _WATCH.remove(run)
+        try:
+            _WATCH.remove(run)
+        except KeyboardInterrupt:
+            _WATCH.remove(run)
+            raise
 
 
 @contextmanager

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 from sfumato.curator.catalog.grants import Grant
 from sfumato.curator.payer import REVOKED, no_quota_error, quota_account
 from sfumato.errors import PolicyError, UsageError
-from sfumato.lab.budget_view import AccountView, list_populations, view_account
+from sfumato.lab.budget_view import AccountView, list_blocks, list_populations, view_account
 from sfumato.ledger.api import parse_account
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
     from contextlib import AbstractContextManager
+    from pathlib import Path
 
     from sfumato.curator.catalog.catalog import Catalog, CatalogContents, Table
     from sfumato.curator.catalog.publications import Publication
@@ -71,7 +72,7 @@ def grant_quota(
         raise UsageError(
             "SF-C117", "There is no table to grant a quota on yet.", try_="lab.register(…) first"
         )
-    for population in populations:
+    for population in (*populations, *list_blocks(ledger, populations)):
         ledger.grant(quota_account(population, analyst), quota)
     only = None if named is None else tuple(table.name for table in named)
     catalog.set_grant(analyst, Grant(only, quota if later else None))
@@ -135,6 +136,14 @@ class GrantedLab:
         return self.lab.incidents
 
     @property
+    def streams_folder(self) -> Path:
+        return self.lab.streams_folder
+
+    @property
+    def synthetic_folder(self) -> Path:
+        return self.lab.synthetic_folder
+
+    @property
     def contents(self) -> CatalogContents:
         return self.lab.contents
 
@@ -156,6 +165,10 @@ class GrantedLab:
     def publications(self) -> tuple[Publication, ...]:
         """Return what was published, which is for everyone."""
         return self.lab.publications()
+
+    def create_beside(self, folder: Path) -> Any:
+        """Make a new lab."""
+        return self.lab.create_beside(folder)
 
     def reading(self, snapshots: Collection[str]) -> AbstractContextManager[None]:
         """Keep these snapshots where they are until the block ends."""

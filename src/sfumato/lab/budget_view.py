@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sfumato import viz
-from sfumato.curator.payer import account_names
-from sfumato.privacy.account import caps, left
+from sfumato.curator.catalog.catalog import name_newcomers
+from sfumato.curator.payer import account_names, population_account
+from sfumato.ledger.api import parse_account
+from sfumato.privacy.account import NOTHING, Cost, caps, find_dearest, find_epsilon, left
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -47,18 +50,45 @@ class AccountView:
 
 
 @dataclass(frozen=True, slots=True)
+class LifetimeView:
+    """What one unit was charged so far at most, where blocks of time have budgets of their own."""
+
+    population: str
+    epsilon: float
+    delta: float
+    streams: int
+    """Number of streams that are paid for block by block."""
+
+    def sentence(self) -> str:
+        """Return the total in words."""
+        of = f"{self.streams} stream{'s' * (self.streams != 1)}"
+        return (
+            f"lifetime of one {self.population}  charged at most ε = {self.epsilon:.4g} "
+            f"(δ = {self.delta:.3g}) so far: all that everyone pays for, and one block of {of}"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the numbers, ready for JSON."""
+        return {"lifetime_epsilon": self.epsilon, "delta": self.delta, "streams": self.streams}
+
+
+@dataclass(frozen=True, slots=True)
 class BudgetView:
     """What is left, in words, as a bar and as numbers."""
 
     accounts: tuple[AccountView, ...]
+    lifetimes: tuple[LifetimeView, ...] = ()
+    """Totals over all blocks of time, where there are blocks: no new block makes them smaller."""
 
     def __str__(self) -> str:
-        return "\n".join(account.sentence() for account in self.accounts) or "no tables are registered yet"
+        lines = [each.sentence() for each in self.accounts] + [each.sentence() for each in self.lifetimes]
+        return "\n".join(lines) or "no tables are registered yet"
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        return viz.definition_table([(a.name, a.sentence()) for a in self.accounts])
+        lifetimes = [(f"lifetime of a {each.population}", each.sentence()) for each in self.lifetimes]
+        return viz.definition_table([*((a.name, a.sentence()) for a in self.accounts), *lifetimes])
 
     def plot(self) -> Chart:
         """Return a chart of what was spent of each account."""
@@ -66,15 +96,42 @@ class BudgetView:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the numbers of each account, ready for JSON."""
-        return {account.name: account.to_dict() for account in self.accounts}
+        lifetimes = {f"lifetime:{each.population}": each.to_dict() for each in self.lifetimes}
+        return {account.name: account.to_dict() for account in self.accounts} | lifetimes
 
 
 def view_budget(lab: LabAccess, analyst: str | None) -> BudgetView:
     """Return what is left of every population, and of the analyst's quotas on them if one is named."""
-    names = [name for each in list_populations(lab.tables()) for name in account_names(each, analyst)]
     # A quota is granted on the populations there were, so a newer population may have none.
     known = lab.ledger.list_accounts()
-    return BudgetView(tuple(view_account(lab.ledger, name) for name in names if name in known))
+    names, lifetimes = [], []
+    for population in list_populations(lab.tables()):
+        blocks = list_blocks(lab.ledger, [population])
+        names += [name for each in (population, *blocks) for name in account_names(each, analyst)]
+        lifetimes += [find_lifetime(lab.ledger, population, blocks)] if blocks else []
+    shown = tuple(view_account(lab.ledger, name) for name in names if name in known)
+    return BudgetView(shown, tuple(lifetimes))
+
+
+def list_blocks(ledger: Ledger, populations: Iterable[str]) -> list[str]:
+    """Return the populations of blocks that have begun, of those who come to these populations in them."""
+    begins = tuple(population_account(name_newcomers(each, "")) for each in populations)
+    return [parse_account(name)[0] for name in ledger.list_accounts() if name.startswith(begins)]
+
+
+def find_lifetime(ledger: Ledger, population: str, blocks: list[str]) -> LifetimeView:
+    """Return what one unit was charged at most: what all pay for, and the dearest block of each stream."""
+    accounts = {population_account(each) for each in blocks}
+    dearest: dict[str, Cost] = {}
+    for entry in ledger.read_entries():
+        body = json.loads(entry.body) if entry.kind == "charge" else {}
+        if body and not accounts.isdisjoint(body["accounts"]) and "series" in body["about"]:
+            series, cost = body["about"]["series"], Cost.from_dict(body["cost"])
+            dearest[series] = find_dearest([dearest.get(series, NOTHING), cost])
+    everyone, newcomers = population_account(population), ledger.read_budget(min(accounts))
+    total = sum(dearest.values(), ledger.read_spent(everyone))
+    delta = ledger.read_budget(everyone).delta + newcomers.delta
+    return LifetimeView(population, float(find_epsilon(total, delta)), float(delta), len(dearest))
 
 
 def list_populations(tables: Iterable[Table]) -> tuple[str, ...]:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import hmac
 import math
 import secrets
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from sfumato.curator.catalog.catalog import Catalog, Table, declare_table
+from sfumato.curator.catalog.leftovers import PATIENCE, change_alone
 from sfumato.curator.catalog.public_facts import count_public_facts, require_rows
 from sfumato.curator.catalog.publications import Publication, Publications
 from sfumato.curator.catalog.schema_file import Schema
@@ -23,6 +24,7 @@ from sfumato.files.disk_errors import name_disk_errors
 from sfumato.files.durable import create_private_file, create_private_folder, lock_folder, move_files
 from sfumato.lab.analysts import GrantedLab, grant_later, grant_quota, list_analysts, revoke_quota
 from sfumato.lab.backup import back_up
+from sfumato.lab.blocks import declare_blocks, move_through, open_blocks
 from sfumato.lab.budget_view import BudgetView, list_populations, view_budget
 from sfumato.lab.draft import draft_schema
 from sfumato.lab.folder import (
@@ -34,7 +36,7 @@ from sfumato.lab.folder import (
     require_lab,
     require_vacant,
 )
-from sfumato.lab.published import Published
+from sfumato.lab.published import list_publications
 from sfumato.lab.registration import (
     agree_on_budget,
     combine_schema,
@@ -52,7 +54,7 @@ from sfumato.privacy.exact import parse_positive, parse_whole
 from sfumato.privacy.neighbours import Neighbours
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from contextlib import AbstractContextManager
     from typing import Unpack
 
@@ -64,16 +66,12 @@ if TYPE_CHECKING:
     from sfumato.engines.limits import RunLimits
     from sfumato.engines.router import EngineRouter
     from sfumato.lab.analysts import Analyst
+    from sfumato.lab.published import Published
+    from sfumato.lab.synthetic.published_table import PublishedTable
     from sfumato.ledger.api import Verified
     from sfumato.privacy.exact import Number
     from sfumato.privacy.graph_units import Protected
-
-_PATIENCE = 10.0
-"""Seconds that questions have to finish, when the snapshot that they read was replaced."""
-_ENDING = 60.0
-"""Seconds within which a question that is ended stops."""
-_UNREACHABLE = ("SF-C209", "SF-C214", "SF-C216")
-"""Codes of errors that say that a database or a Spark cannot be reached now."""
+    from sfumato.synth import Marginals, Twin
 
 
 class Lab:
@@ -102,6 +100,7 @@ class Lab:
         neighbours: Neighbours = Neighbours.ADD_REMOVE,
         rows: int | None = None,
         schema: str | Path | None = None,
+        twin: Twin | None = None,
     ) -> SourceReport | None:
         """Prepare a table and open its budget. Return what the declaration does to the source's rows.
 
@@ -111,6 +110,8 @@ class Lab:
         their bounds.
         `schema` is a TOML file that says all the rest. `neighbours=sf.REPLACE_ONE` makes the number of rows
         public, which must then be `rows`.
+        `twin=sf.synth.Twin()` publishes a stand-in for nothing, `twin=sf.synth.Twin(rho=0.01)` one that is
+        charged for once the table is there: analysts get it by `s.twin(name)`.
         With sf.Node or sf.Edge as the unit the source is a list of edges, which `s.graph(name)` asks about.
         The report has exact counts of protected rows: it is for the steward alone, and is kept nowhere. Of a
         graph there is none.
@@ -129,6 +130,8 @@ class Lab:
             self._catalog.add_table(prepared)
         hint_at_populations(accounts, table)
         hint_at_same_rows(self.tables(), table)
+        if twin is not None:
+            self.publish(twin, table=name)
         return None if report is None else report.warn()
 
     def check(
@@ -177,8 +180,12 @@ class Lab:
         columns: Mapping[str, DeclaredColumn] | None = None,
         max_rows: int | None = None,
         rows: int | None = None,
+        through: Mapping[str, Any] | None = None,
     ) -> SourceReport | None:
         """Make the table's next snapshot, with the same promises unless others are given.
+
+        `through={"day": "2026-01-31"}` says that all rows up to that day are there: streams release no later
+        tick. What was said so before stays.
 
         Everyone sees the counter move on. The people stay the same, and so does what is left of their budget;
         answers about the old snapshot are not answers about the new one. The old one is erased; questions
@@ -192,7 +199,10 @@ class Lab:
             table = declare_table(old.name, unit, promised, old.neighbours, public_rows)
             before = self._catalog.contents.read_of(old)
             self.ledger.require_newest(before)  # before rows are prepared
-            prepared, report = self._prepared(replace(table, pace=old.pace), source)
+            kept = replace(table, pace=old.pace, through=old.through, blocks=old.blocks)
+            moved = move_through(kept, through or {})
+            open_blocks(self.ledger, self._catalog.contents, moved)
+            prepared, report = self._prepared(moved, source)
             self.ledger.note_snapshot(old.name, prepared.identity, before)
             self._catalog.add_table(prepared)
         return None if report is None else report.warn()
@@ -240,8 +250,61 @@ class Lab:
         with self._catalog.lock_for_change():
             self._catalog.set_pace(name, milliseconds)
 
-    def publish(self, sql: str, **spend: Unpack[Spending]) -> Release:
-        """Release a question once for all: the steward pays, and everyone may read the answer for nothing."""
+    def set_through(self, name: str, **through: Any) -> None:
+        """Declare up to where all rows of a table are there, such as day="2026-01-31".
+
+        Streams release the ticks up to there, whether or not they have rows. It is public: declare it by the
+        calendar, and not by looking at rows. It never moves back.
+        """
+        with name_disk_errors(), self._catalog.lock_for_change():
+            table = move_through(self._catalog.find_table(name), through)
+            open_blocks(self.ledger, self._catalog.contents, table)
+            self._catalog.replace_terms(table)
+
+    def set_blocks(
+        self, name: str, *, time: str, every: str | int, budget: Budget, since: Any = None
+    ) -> None:
+        """Give those who come in each block of time, such as every="month", a budget of their own.
+
+        Streams with blocks=True are paid from it: a unit counts in the block that it first comes in, and in
+        no other. Blocks are fixed once they are set. What everyone may lose in a lifetime is the population's
+        budget and one block's for each such stream; `lab.budget` shows it.
+        """
+        with name_disk_errors(), self._catalog.lock_for_change():
+            table = declare_blocks(self._catalog.find_table(name), time, every, budget, since)
+            open_blocks(self.ledger, self._catalog.contents, table)
+            self._catalog.replace_terms(table)
+
+    @overload
+    def publish(self, asked: str, **spend: Unpack[Spending]) -> Release: ...
+
+    @overload
+    def publish(
+        self,
+        asked: Marginals | Twin,
+        *,
+        table: str | None = None,
+        columns: Sequence[str] = (),
+        rows: int = 1000,
+        rows_per_unit: int = 1,
+        name: str | None = None,
+        key: str | None = None,
+    ) -> PublishedTable: ...
+
+    def publish(self, asked: Any, **more: Any) -> Release | PublishedTable:
+        """Release a question once for all: the steward pays, and everyone may read the answer for nothing.
+
+        A `sf.synth.Marginals` is fitted on `columns` of `table`, unless it was fitted in this lab before, and
+        one synthetic table of so many rows is kept with its card: the same file for everyone, whatever
+        happens to the table. `key` numbers its rows. A `sf.synth.Twin` is published likewise.
+        """
+        if isinstance(asked, str):
+            return self._publish_question(asked, **more)
+        from sfumato.lab.synthetic.publishing import publish_table
+
+        return publish_table(self, self.session().fit, self._catalog.lock_for_change, asked, **more)
+
+    def _publish_question(self, sql: str, **spend: Unpack[Spending]) -> Release:
         release = self.session().question(sql).release(**spend)
         asked = {name: value for name, value in spend.items() if value is not None}
         # What was declared is kept beside the question: its answer stays readable when tables change.
@@ -251,9 +314,9 @@ class Lab:
             self._publications.add_publication(Publication(sql, asked, release.request, today, tables))
         return release
 
-    def published(self) -> tuple[Published, ...]:
-        """Return what was published, in that order; `.read()` gives the answer."""
-        return tuple(Published(self, each) for each in self.publications())
+    def published(self) -> tuple[Published | PublishedTable, ...]:
+        """Return what was published, questions first; `.read()` gives the answer or the synthetic table."""
+        return list_publications(self)
 
     def grant(
         self,
@@ -329,6 +392,20 @@ class Lab:
         """All that the catalog says now: the same object until it changes."""
         return self._catalog.contents
 
+    @property
+    def streams_folder(self) -> Path:
+        """Where streams keep what is secret: the memory of their noise, and who was counted when."""
+        return self.folder / "streams"
+
+    @property
+    def synthetic_folder(self) -> Path:
+        """Where synthetic tables that were published lie."""
+        return self.folder / "synthetic"
+
+    def create_beside(self, folder: Path) -> Lab:
+        """Make a new lab, such as one of stand-ins to rehearse in."""
+        return create(folder)
+
     def reading(self, snapshots: Collection[str]) -> AbstractContextManager[None]:
         """Keep these snapshots where they are until the block ends."""
         return self._catalog.lock_for_reading(snapshots)
@@ -378,51 +455,9 @@ class Lab:
         quotas = [quota_account(population, analyst) for population in self.populations()] if named else []
         return any(each in known and self.ledger.read_budget(each) != REVOKED for each in quotas)
 
-    @contextmanager
-    def _changing(self, patience: float = _PATIENCE) -> Iterator[None]:
-        """Allow one change at a time, and erase snapshots of no use before it and after.
-
-        Questions about a snapshot that went out of use may go on for so many seconds, and are then ended.
-        """
-        with name_disk_errors(), self._catalog.lock_for_change():
-            self._erase_leftovers(self._erase_unread)
-            try:
-                yield
-            except BaseException:
-                self._erase_leftovers(self._erase_unread)
-                raise
-            self._erase_leftovers(partial(self._erase_read, patience=patience))
-
-    def _erase_leftovers(self, erase: Callable[[str], bool]) -> None:
-        """Erase snapshots of no use; those in a place that cannot be reached now are left for later."""
-        for snapshot in self._catalog.contents.leftovers:
-            try:
-                if erase(snapshot):
-                    self._catalog.forget_snapshot(snapshot)
-            except UsageError as problem:
-                if problem.code not in _UNREACHABLE:
-                    raise
-
-    def _erase_unread(self, snapshot: str, patience: float = 0) -> bool:
-        """Erase a snapshot, and return whether that was possible: nobody reads it within so many seconds."""
-        with self._catalog.lock_for_erasing(snapshot, patience) as alone:
-            if alone:
-                self.engine.erase(snapshot)
-        return alone
-
-    def _erase_read(self, snapshot: str, patience: float) -> bool:
-        """Erase a snapshot, and end what still reads it after so many seconds."""
-        if self._erase_unread(snapshot, patience):
-            return True
-        with self.engine.end_runs(snapshot):
-            if self._erase_unread(snapshot, _ENDING):
-                return True
-        raise PolicyError(
-            "SF-C137",
-            "The change is made, but a question still reads the rows that it replaced or dropped.",
-            why=f"it could not be ended within {_ENDING:.0f} seconds",
-            try_="end the process that asks; the next change erases these rows",
-        )
+    def _changing(self, patience: float = PATIENCE) -> AbstractContextManager[None]:
+        """Allow one change at a time, and erase snapshots of no use before it and after."""
+        return change_alone(self._catalog, self.engine, patience)
 
     def _declared(self, name: str, said: Schema) -> tuple[Table, Budget | None]:
         """Return a new table and its population's budget, or refuse what cannot be registered."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from sfumato.curator.answers.quote import Quote
 from sfumato.errors import PolicyError, UsageError
 from sfumato.privacy.exact import parse_exact
+from sfumato.privacy.risk import epsilon_for_risk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -64,9 +65,15 @@ def divide_spending(spending: Spending, many: int) -> Spending:
         raise UsageError(
             "SF-Q150", "An error cannot be asked for of several questions at once.", try_="epsilon=1"
         )
+    if spending.get("risk") is not None:
+        epsilon = epsilon_for_risk(spending["risk"])
+        given: dict[str, Any] = {name: value for name, value in spending.items() if name != "risk"}
+        given["epsilon"] = epsilon
+    else:
+        given = dict(spending)
     divided: Any = {
         name: parse_exact(value, name) / many if name in _SHARED and value is not None else value
-        for name, value in spending.items()
+        for name, value in given.items()
     }
     return divided  # type: ignore[no-any-return]
 

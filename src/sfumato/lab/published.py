@@ -19,6 +19,14 @@ if TYPE_CHECKING:
     from sfumato.curator.catalog.catalog import Table
     from sfumato.curator.catalog.publications import Publication
     from sfumato.curator.payer import LabAccess, Spending
+    from sfumato.lab.synthetic.published_table import PublishedTable
+
+
+def list_publications(lab: LabAccess) -> tuple[Published | PublishedTable, ...]:
+    """Return what the steward published: questions, then synthetic tables, each in their order."""
+    from sfumato.lab.synthetic.published_table import list_published
+
+    return (*(Published(lab, each) for each in lab.publications()), *list_published(lab))
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -217,7 +217,7 @@ def _read_blocks(plan: BlockPlan, released: Released) -> NoisyFigure:
 
 
 def _read_bounds(plan: QuestionPlan, released: Released) -> ChosenRange:
-    domain: Any = plan.resolved.quantiles[0][0].domain
+    domain: Any = plan.resolved.choices[0][0].domain
     (low,), (high,) = decode_answer(released.answer)[0]
     ends = _stretch(domain, low + domain.low, high + domain.low)
     return ChosenRange(*ends, Receipt.of(plan, released))
@@ -256,6 +256,6 @@ def _bounds_error(plan: QuestionPlan, spending: Spending) -> SentenceError:
     step = plan.steps[0]
     if not isinstance(step, Choices):
         raise AssertionError(step)
-    low = plan.resolved.quantiles[0][1][0]
+    low = plan.resolved.choices[0][1][0]
     off = rank_error(step.mechanism, low, step.program.size, 0.95)
     return SentenceError(f"about {off:,.0f} rows more or fewer beyond each end, at 95 %")

@@ -29,6 +29,7 @@ from sfumato.learn.convex.planning import (
 )
 from sfumato.learn.decomposition import PCA
 from sfumato.learn.evaluation import Evaluation, evaluate
+from sfumato.learn.hold_out import train_test_split
 from sfumato.learn.itemsets.estimators import AssociationRules, FrequentItemsets
 from sfumato.learn.kernel import KernelSVC
 from sfumato.learn.linear.classifiers import ConvexERM, LinearSVC, LogisticRegression
@@ -36,7 +37,7 @@ from sfumato.learn.linear.regression import LinearRegression
 from sfumato.learn.naive_bayes import CategoricalNB, GaussianNB
 from sfumato.learn.neighbors import NearestNeighbors
 from sfumato.learn.perceptron import Perceptron
-from sfumato.learn.pipeline import Pipeline, make_pipeline
+from sfumato.learn.pipelines.checked import Pipeline, make_pipeline
 from sfumato.learn.preprocessing import Bins, RobustScaler, StandardScaler
 from sfumato.learn.regression_scores import Measured, RegressionEvaluation
 from sfumato.learn.scaler import Scaler
@@ -113,4 +114,5 @@ __all__ = [
     "make_pipeline",
     "objective_min_rows",
     "rows_needed",
+    "train_test_split",
 ]

@@ -5,6 +5,7 @@ Because : docs/proofs/learners.md#automatic-choice
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -13,11 +14,13 @@ from sfumato.curator.plan.spend import PureSpend
 from sfumato.errors import UsageError
 from sfumato.learn.base.supervised import PrivateClassifier
 from sfumato.learn.convex.method_table import choose_method
-from sfumato.learn.first_look import can_pay_for_look, has_own_arrays
+from sfumato.learn.first_look import can_pay_for_look, has_own_arrays, look_first
 from sfumato.learn.linear.classifiers import LogisticRegression
-from sfumato.learn.target_range import tighten_bounds
+from sfumato.learn.naive_bayes import GaussianNB
 from sfumato.learn.trees.boosting import GradientBoosting
+from sfumato.learn.trees.boosting_rounds import SPREAD_SHARE
 from sfumato.oracle.blocks import COUNT, SumBlock, share_of
+from sfumato.oracle.feature_spread import can_measure_spread
 from sfumato.oracle.fit_budget import FitBudget
 from sfumato.oracle.guarantee import EXACT, IDEALISED
 from sfumato.privacy.exact import parse_positive
@@ -26,27 +29,31 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from sfumato.learn.first_look import FirstLook
     from sfumato.oracle.protocol import Oracle
 
     Floats = NDArray[np.float64]
 
 # Chosen with benchmarks/learners_unseen.py, on its development tables; privacy depends on none of these, as
-# long as the family that is chosen gets no more than what the count leaves.
-_COUNT_SHARE = Fraction(1, 100)
-"""Share of the spend for the number of rows, where it is not declared."""
-_FOR_TREES, _FOR_TREES_PURE = 160.0, 2800.0
-"""Rows in deviations of a noisy count, for each feature and score, from which on trees learn more than a
-line; with pure ε noise grows faster with the number of trees."""
-_LOOK_SHARE = Fraction(4, 100)
-"""Share of the spend for each look at where features lie, for trees; logistic regression has its own."""
-_FAMILIES = {"LogisticRegression": LogisticRegression, "GradientBoosting": GradientBoosting}
+# long as the shares of trials and of the last fit add up to at most what the first look leaves.
+_TRIAL, _LEAD = Fraction(5, 100), Fraction(1, 4)
+"""Share of the spend for the trial of a family, and of that for how many rows it leads by."""
+_FOR_TRIALS = 15.0
+"""Rows in deviations of a trial's noise, for each weight, from which on trials tell families apart."""
+_FAMILIES = {
+    "LogisticRegression": LogisticRegression,
+    "GaussianNB": GaussianNB,
+    "GradientBoosting": GradientBoosting,
+}
 
 
 class AutoClassifier(PrivateClassifier):
-    """Logistic regression, or boosted trees where there are rows enough; `why_` says which, and why.
+    """Logistic regression, naive Bayes or boosted trees; `why_` says which, and why.
 
-    The choice is by the number of features and classes, ε, and the number of rows: as declared by `rows`, or
-    a noisy one.
+    Logistic regression learns most from few rows; behind the curator, with pure ε and more than two classes,
+    naive Bayes does. Where there are enough of them, by the number of features
+    and classes, the spend, and the number of rows as declared or counted, each family is tried for a small
+    share of the spend first, and the one that meets most rows has the rest.
 
     Privacy
     -------
@@ -93,51 +100,50 @@ class AutoClassifier(PrivateClassifier):
             raise UsageError(
                 "SF-E158", "The spend is too small to choose an estimator by.", try_="epsilon=0.1 or more"
             )
-        if self.rows is None:
-            (answer,) = oracle.sums([SumBlock((COUNT,), 1, 1)], share=_COUNT_SHARE)
-            rows, left = max(1.0, float(answer.values[0, 0])), 1 - _COUNT_SHARE
-        else:
-            rows, left = float(parse_positive(self.rows, "rows")), Fraction(1)
-        self.family_, self.why_ = self._choose(oracle, rows)
-        chosen = _FAMILIES[self.family_](bounds=self.bounds, classes=self.classes)
-        if isinstance(chosen, GradientBoosting):
-            oracle, spent = tighten_bounds(oracle, rows, _LOOK_SHARE)
-            left -= spent
-        budget, features = self._rest(oracle, left), len(oracle.declared.features)
-        chosen.classes_ = self.classes_
-        if isinstance(chosen, LogisticRegression):
-            # Behind the curator the first look has no answers to find again: this estimator is new.
-            chosen.set_params(scaling="private")
-            # Perturbation of an objective is proven for real numbers, so it runs on own arrays alone.
-            own = has_own_arrays(oracle) and isinstance(budget.main, PureSpend)
-            chosen.method_ = choose_method(len(self.classes_), features) if own else "gradient"
-        else:
-            chosen.set_params(random_state=self.random_state)
-        chosen._learn(oracle.with_budget(budget))
+        declared = None if self.rows is None else float(parse_positive(self.rows, "rows"))
+        look = look_first(oracle)
+        look = look if declared is None else replace(look, rows=declared)
+        self.family_, self.why_, spent = self._choose(oracle, look)
+        chosen = self._make(self.family_, oracle)
+        chosen.learn_after(*_part_of(oracle, look, look.left - spent))
         self.learned_ = {name: value for name, value in vars(chosen).items() if name.endswith("_")}
 
-    def _rest(self, oracle: Oracle, left: Fraction) -> FitBudget:
-        """Return what is left of the budget, as the chosen family reads it."""
-        spend = share_of(oracle.budget.main, left)
-        if isinstance(spend, PureSpend):
-            return FitBudget.of({"epsilon": spend.epsilon}, Fraction(0))
-        return replace(oracle.budget, main=spend)
-
-    def _choose(self, oracle: Oracle, rows: float) -> tuple[str, str]:
-        """Choose a family by public facts; return its name, and the reason."""
-        pure = isinstance(oracle.budget.main, PureSpend)
-        (noise,) = oracle.noise([SumBlock((COUNT,), 1, 1)], oracle.budget.main)
+    def _choose(self, oracle: Oracle, look: FirstLook) -> tuple[str, str, Fraction]:
+        """Choose a family by public facts and trials; return its name, the reason, and what trials cost."""
+        (noise,) = oracle.noise([SumBlock((COUNT,), 1, 1)], share_of(oracle.budget.main, _TRIAL))
         features, classes = len(oracle.declared.features), len(self.classes_)
-        scores = 1 if classes == 2 else classes
+        weights = features * (1 if classes == 2 else classes)
+        facts = f"about {look.rows:,.0f} rows for {features} features and {classes} classes"
         # Noise of one count in the place of ε, so that the same rule reads δ and ρ.
-        signal = rows / noise.deviation / (features * scores)
-        needed = _FOR_TREES_PURE if pure else _FOR_TREES
-        name = "GradientBoosting" if signal >= needed else "LogisticRegression"
-        enough = "are enough" if name == "GradientBoosting" else "are too few"
-        return name, (
-            f"{name}: about {rows:,.0f} rows, where a count has noise of ±{noise.deviation:.1f}, "
-            f"for {features} features and {classes} classes {enough} for trees."
-        )
+        pure = isinstance(oracle.budget.main, PureSpend)
+        needed = _FOR_TRIALS * noise.deviation * (weights if pure else math.sqrt(weights))
+        part, trial = _part_of(oracle, look, _TRIAL)
+        # Of all that trials ask, the spread of features needs the widest noise.
+        if look.rows < needed or not can_measure_spread(part, SPREAD_SHARE):
+            # A descent with Laplace noise learns less of several classes than their means tell.
+            several = pure and classes > 2 and not has_own_arrays(oracle)
+            name = "GaussianNB" if several else "LogisticRegression"
+            return name, f"{name}: {facts} are too few to try families on.", Fraction(0)
+        trial = replace(trial, check=_LEAD)
+        leads = {name: self._make(name, oracle).learn_after(part, trial) for name in _FAMILIES}
+        shares = {name: lead / look.rows for name, lead in leads.items()}
+        name = max(shares, key=lambda each: shares[each])
+        shown = ", ".join(f"{each} {share:+.1%}" for each, share in shares.items())
+        why = f"{name}: {facts}; trials met more of them than the commonest class, with noise, by {shown}."
+        return name, why, len(_FAMILIES) * _TRIAL
+
+    def _make(self, name: str, oracle: Oracle) -> Any:
+        """Return a new estimator of a family that can learn after a first look."""
+        found = _FAMILIES[name](bounds=self.bounds, classes=self.classes)
+        found.classes_ = self.classes_
+        if isinstance(found, LogisticRegression):
+            # Perturbation of an objective is proven for real numbers, so it runs on own arrays alone.
+            own = has_own_arrays(oracle) and isinstance(oracle.budget.main, PureSpend)
+            features = len(oracle.declared.features)
+            found.method_ = choose_method(len(self.classes_), features) if own else "gradient"
+        if isinstance(found, GradientBoosting):
+            found.set_params(random_state=self.random_state)
+        return found
 
     @property
     def estimator_(self) -> Any:
@@ -152,3 +158,14 @@ class AutoClassifier(PrivateClassifier):
     def _log_scores(self, rows: Floats) -> Floats:
         found: Floats = self.estimator_._log_scores(rows)
         return found
+
+
+def _part_of(oracle: Oracle, look: FirstLook, share: Fraction) -> tuple[Oracle, FirstLook]:
+    """Return the rows and what is known of them, for a fit that has this share of the spend."""
+    spend = share_of(oracle.budget.main, share)
+    if isinstance(spend, PureSpend):
+        budget = FitBudget.of({"epsilon": spend.epsilon}, Fraction(0))
+    else:
+        budget = replace(oracle.budget, main=spend)
+    found = replace(look, oracle=look.oracle.with_budget(budget), left=Fraction(1))
+    return oracle.with_budget(budget), found

@@ -17,8 +17,9 @@ from sfumato.errors import PolicyError
 from sfumato.learn.base.fit_table import rebuild_estimator
 from sfumato.learn.base.saving import list_learned
 from sfumato.learn.evaluation import EvaluationPlan, NoisyCounts, plan_evaluation
-from sfumato.learn.evaluation_kernel import EvaluationKernel
+from sfumato.learn.evaluation_kernel import EvaluationKernel, ModuleKernel
 from sfumato.learn.linear.scores import LinearClassifier, choose_row_norm
+from sfumato.learn.pipelines.tables import lower_pipeline
 from sfumato.learn.search_tables import require_one_each
 from sfumato.noise.audit_hook import unobserved
 from sfumato.oracle.blocks import (
@@ -81,14 +82,15 @@ def evaluate_table(
 
     Engines score linear classifiers and count rows by class; other models are measured on rows in memory.
     """
-    # Of the model only what it learnt takes part: nothing that was set on the object stands for a method.
-    model = rebuild_model(model)
     rows = lower_private_table(payer, table, asked.split)
     bounded, each = limit_rows(rows, parse_whole(asked.rows_per_unit, "rows_per_unit"))
-    if not hasattr(model, "feature_names_in_"):
-        raise _not_supported()
-    names = [str(name) for name in model.feature_names_in_]
-    bounded, declared = declare_features(bounded, names, asked.target, model)
+    trained = is_trainer(model)
+    if trained:
+        from sfumato.deep.tables.predictions import read_trained
+
+        model, bounded, declared = read_trained(payer, model, bounded, asked.target)
+    else:
+        model, bounded, declared = _read_model(model, bounded, asked.target)
     goal = declared.target
     ends = (goal.middle - goal.half, goal.middle + goal.half) if isinstance(goal, Feature) else None
     measure = plan_evaluation(model, ends, asked.confidence, asked.bins)
@@ -106,12 +108,31 @@ def evaluate_table(
                 counts = _ScoredTable(model, found, cut, label, measure, rounds, budget).count_rows()
                 return measure.summarize_counts(*counts, promised)
     require_one_each(rows, each, "an evaluation of this model")
-    kernel = EvaluationKernel.of(model, declared, measure, budget, asked.spend)
+    kinds = ModuleKernel if trained else EvaluationKernel
+    kernel = kinds.of(model, declared, measure, budget, asked.spend)
     plan = price_kernel(bounded, list_figures(declared), kernel, budget.main)
     if not payer.was_answered(plan):
         unobserved(kernel.rehearse)
     (answer,) = FitRounds(payer, type(model).__name__, "evaluate").pay(plan, budget)
     return measure.summarize(answer, promised, budget)
+
+
+def is_trainer(model: object) -> bool:
+    """Say whether this is a `sf.deep.Trainer`, which needs torch; nothing is imported to find out."""
+    kind = type(model)
+    return (kind.__module__, kind.__name__) == ("sfumato.deep.trainer", "Trainer")
+
+
+def _read_model(model: Any, rows: RowSource, target: str) -> tuple[Any, RowSource, Declared]:
+    """Return the model, and rows with the features that it takes; of a pipeline, those of its last step."""
+    # Of the model only what it learnt takes part: nothing that was set on the object stands for a method.
+    if type(model) is learn.Pipeline:
+        return lower_pipeline(model, rows, target, rebuild_model)
+    model = rebuild_model(model)
+    if not hasattr(model, "feature_names_in_"):
+        raise _not_supported()
+    names = [str(name) for name in model.feature_names_in_]
+    return (model, *declare_features(rows, names, target, model))
 
 
 def rebuild_model(model: Any) -> Any:

@@ -15,11 +15,11 @@ from sfumato.errors import PolicyError
 from sfumato.learn.base.estimator import quiet_arithmetic
 from sfumato.learn.base.saving import from_json, to_json
 from sfumato.learn.evaluation import EvaluationPlan, plan_evaluation
-from sfumato.learn.search_tables import AuditedUnits
 from sfumato.noise.audit_hook import observed
 from sfumato.oracle.arrays.coded_rows import EncodedRows
 from sfumato.oracle.over_held_rows import RowLayout
-from sfumato.privacy.canonical import tagged
+from sfumato.oracle.row_kernels import AuditedUnits
+from sfumato.privacy.canonical import tagged, written_by
 from sfumato.privacy.events import Sequential
 from sfumato.privacy.exact import parse_exact
 
@@ -62,21 +62,21 @@ class EvaluationKernel:
         cls, model: Any, declared: Declared, measure: Plan, budget: FitBudget, spend: Mapping[str, Any]
     ) -> EvaluationKernel:
         """Return the kernel of an evaluation, with the model written down."""
-        _require_same_features(model, declared)
+        require_same_features(model, declared)
         if model.listed:
             # Listed values are read as their places, and so is what the model learnt about them.
             model.categories_ = [list(range(len(each))) for each in model.categories_]
         if isinstance(measure, EvaluationPlan):
             # Classes too go by their places.
             model.classes_ = np.arange(len(model.classes_))
-        del model.feature_names_in_
-        amounts = {name: parse_exact(each, name) for name, each in spend.items() if each is not None}
+        # A model at the end of a pipeline has no names.
+        vars(model).pop("feature_names_in_", None)
         bins = measure.bins if isinstance(measure, EvaluationPlan) else 0
         return cls(
             json.dumps(to_json(model), allow_nan=False),
             RowLayout.of(declared),
             bins,
-            tuple(sorted(amounts.items())),
+            _read_amounts(spend),
             Sequential(budget.events),
         )
 
@@ -98,8 +98,11 @@ class EvaluationKernel:
         """Measure a table of no rows, so that what cannot be measured raises before anything is charged."""
         self._measure(np.zeros((len(self.layout.features) + 1, 0), dtype=np.int64))
 
+    def _load_model(self) -> Any:
+        return from_json(json.loads(self.model))
+
     def _measure(self, exact: NDArray[np.int64]) -> dict[str, Any]:
-        model, target = from_json(json.loads(self.model)), self.layout.target
+        model, target = self._load_model(), self.layout.target
         rows = self.layout.decode_features(exact).view(EncodedRows)
         goals = exact[-1] if isinstance(target, int) else target.decode(exact[-1])
         ends = None
@@ -113,7 +116,48 @@ class EvaluationKernel:
             return measure.release(columns, measure.read_budget(dict(self.amounts)))
 
 
-def _require_same_features(model: Any, declared: Declared) -> None:
+def _write_module_kernel(kernel: ModuleKernel) -> dict[str, Any]:
+    names = ("model", "layout", "bins", "amounts", "whole")
+    return {"": "EvaluatedModule", **{name: getattr(kernel, name) for name in names}}
+
+
+@written_by(_write_module_kernel)
+@dataclass(frozen=True, slots=True)
+class ModuleKernel(EvaluationKernel):
+    """Releases noisy counts or sums of what a trained module says of each unit's row.
+
+    Privacy
+    -------
+    Protects : one unit with one row, add/remove.
+    Costs    : the spend of the evaluation.
+    Because  : docs/proofs/search.md#evaluation
+    Assumes  : what the module says of a row in a block of fixed size depends on that row, its place and the
+               module, which is checked on made-up rows.
+    """
+
+    predictor: Any = None
+    """The module, which is no part of what is hashed: `model` describes it."""
+
+    @classmethod
+    def of(
+        cls, model: Any, declared: Declared, measure: Plan, budget: FitBudget, spend: Mapping[str, Any]
+    ) -> ModuleKernel:
+        """Return the kernel of an evaluation of a module."""
+        model.number_classes()
+        bins = measure.bins if isinstance(measure, EvaluationPlan) else 0
+        public = RowLayout.of(declared), bins, _read_amounts(spend), Sequential(budget.events)
+        return cls(model.described, *public, predictor=model)
+
+    def _load_model(self) -> Any:
+        return self.predictor
+
+
+def _read_amounts(spend: Mapping[str, Any]) -> tuple[tuple[str, Fraction], ...]:
+    amounts = {name: parse_exact(each, name) for name, each in spend.items() if each is not None}
+    return tuple(sorted(amounts.items()))
+
+
+def require_same_features(model: Any, declared: Declared) -> None:
     """Refuse a model whose columns became other features than those of the table do."""
     mine = [(each.categories, each.fill, each.flagged) for each in model.coded_columns]
     theirs = [(each.categories, each.fill, each.flagged) for each in declared.columns]

@@ -72,7 +72,14 @@ class FirstLook:
     rows: float
     """Noisy number of rows."""
     left: Fraction
-    """Share of the spend that is left for the fit."""
+    """Share of the spend that is left for the fit and its check."""
+    check: Fraction = CHECK_SHARE
+    """Share of the spend for the check."""
+
+    @property
+    def for_fit(self) -> Fraction:
+        """Share of the spend for the fit alone."""
+        return self.left - self.check
 
     @property
     def log_shares(self) -> Floats:
@@ -123,7 +130,12 @@ def look_first(oracle: Oracle, tighten: bool = True) -> FirstLook:
 
 
 def beats_commonest(oracle: Oracle, guessed: Value, counts: Floats) -> bool:
-    """Say, from one noisy sum, whether a guess meets more rows than the commonest class does.
+    """Say, from one noisy sum, whether a guess meets more rows than the commonest class does."""
+    return measure_lead(oracle, guessed, counts, CHECK_SHARE) > 0
+
+
+def measure_lead(oracle: Oracle, guessed: Value, counts: Floats, share: Fraction) -> float:
+    """Return, with noise, how many more rows a guess meets than the commonest class does.
 
     `guessed` is the place of the class that a row is thought to be of. A row adds 1, 0 or −1: whether that is
     its class, less whether its class is the commonest.
@@ -132,14 +144,14 @@ def beats_commonest(oracle: Oracle, guessed: Value, counts: Floats) -> bool:
     oracle, (won,) = oracle.with_columns([guessed])
     right = Choose(Same(won, target.value), Constant(1), Constant(0))
     common = Choose(Among(target.value, (int(counts.argmax()),)), Constant(-1), Constant(0))
-    (answer,) = oracle.sums([SumBlock((Add(right, common),), 1, 1)], share=CHECK_SHARE)
-    return bool(answer.values[0, 0] > 0)
+    (answer,) = oracle.sums([SumBlock((Add(right, common),), 1, 1)], share=share)
+    return float(answer.values[0, 0])
 
 
-def scores_beat_commonest(oracle: Oracle, scores: Sequence[Value], counts: Floats) -> bool:
-    """Say whether the class with the highest score meets more rows than the commonest class does."""
+def measure_score_lead(oracle: Oracle, scores: Sequence[Value], look: FirstLook) -> float:
+    """Return, with noise, how many more rows the highest score meets than the commonest class does."""
     oracle, columns = oracle.with_columns(scores)
-    return beats_commonest(oracle, find_winner(columns), counts)
+    return measure_lead(oracle, find_winner(columns), look.counts, look.check)
 
 
 def linear_scores(oracle: Oracle, weights: Floats, constant: float) -> list[Value]:

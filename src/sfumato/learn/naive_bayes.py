@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sfumato.curator.lower.computed import sum_values
 from sfumato.learn.base.supervised import PrivateClassifier
-from sfumato.learn.first_look import CHECK_SHARE, look_first, scores_beat_commonest, wants_look
+from sfumato.learn.first_look import look_first, measure_score_lead, wants_look
 from sfumato.oracle.arrays.coded_rows import EncodedRows
 from sfumato.oracle.arrays.features import check_categories, encode_labels, read_listed_arrays
 from sfumato.oracle.blocks import COUNT, Add, CellKey, Constant, Divide, Multiply, SumBlock
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from sfumato.learn.first_look import FirstLook
     from sfumato.oracle.arrays.features import ArrayInput
     from sfumato.oracle.blocks import Value
     from sfumato.oracle.declared import Declared
@@ -53,6 +54,8 @@ class GaussianNB(PrivateClassifier):
     Assumes  : the bounds and the classes are public.
     """
 
+    class_prior_: Floats
+
     def __init__(
         self,
         *,
@@ -79,10 +82,24 @@ class GaussianNB(PrivateClassifier):
         self.budget = budget
 
     def _learn(self, oracle: Oracle) -> None:
-        look = look_first(oracle) if wants_look(oracle, self.scaling) else None
-        oracle = oracle if look is None else look.oracle
+        if wants_look(oracle, self.scaling):
+            self.learn_after(oracle, look_first(oracle))
+        else:
+            self._learn_moments(oracle, Fraction(1))
+
+    def learn_after(self, oracle: Oracle, look: FirstLook) -> float:
+        """Learn with what a first look left; return, with noise, how many rows it leads by."""
+        self._learn_moments(look.oracle, look.for_fit)
+        lead = measure_score_lead(look.oracle, self._integer_scores(look.oracle.declared), look)
+        if lead <= 0:
+            # All classes get the same features, so that the prior decides.
+            self.theta_[:], self.var_[:] = self.class_prior_ @ self.theta_, self.class_prior_ @ self.var_
+            self.class_prior_ = look.counts / look.counts.sum()
+        return lead
+
+    def _learn_moments(self, oracle: Oracle, share: Fraction) -> None:
+        """Ask for counts, sums and squares by class, for this share, and keep means and variances."""
         declared = oracle.declared
-        share = Fraction(1) if look is None else look.left - CHECK_SHARE
         counts, sums, squares = oracle.sums(_blocks(declared), [_by_class(declared)], share=share)
         # As many rows as noise may have made are added, so that no class is nearly empty by chance.
         rows = np.maximum(counts.values[0], max(1.0, counts.deviation))
@@ -104,12 +121,6 @@ class GaussianNB(PrivateClassifier):
         self.class_count_ = rows
         self.class_prior_ = rows / rows.sum()
         self.low_, self.high_ = declared.middles - halves, declared.middles + halves
-        if look is not None and not scores_beat_commonest(
-            oracle, self._integer_scores(declared), look.counts
-        ):
-            # All classes get the same features, so that the prior decides.
-            self.theta_[:], self.var_[:] = self.class_prior_ @ self.theta_, self.class_prior_ @ self.var_
-            self.class_prior_ = look.counts / look.counts.sum()
 
     def _integer_scores(self, declared: Declared) -> list[Value]:
         """Return about the same scores in whole numbers, for rows of integers."""

@@ -20,7 +20,7 @@ from sklearn.utils import check_random_state
 from sfumato.curator.lower.computed import sum_values
 from sfumato.curator.plan.spend import PureSpend
 from sfumato.learn.base.supervised import PrivateClassifier
-from sfumato.learn.first_look import CHECK_SHARE, look_first, scores_beat_commonest, wants_look
+from sfumato.learn.first_look import look_first, measure_score_lead, wants_look
 from sfumato.oracle.blocks import Add, CellKey, Constant, Divide, Lookup, Multiply, SumBlock
 from sfumato.oracle.declared import require_labels
 from sfumato.oracle.feature_spread import measure_spread
@@ -205,13 +205,11 @@ class NearestNeighbors(PrivateClassifier):
         target = require_labels(declared)
         key = CellKey(target.value, len(target.classes))
         look = look_first(oracle, tighten=False) if wants_look(oracle, "auto") else None
-        left -= 0 if look is None else 1 - look.left + CHECK_SHARE
+        left -= 0 if look is None else 1 - look.for_fit
         (answer,) = oracle.sums([features.build_block(terms)], [key], share=left)
         self.prototypes_ = answer.values.T / _HEIGHT
         self.base_ = np.zeros(len(target.classes))
-        if look is not None and not scores_beat_commonest(
-            oracle, _tabulate_votes(phases, answer), look.counts
-        ):
+        if look is not None and measure_score_lead(oracle, _tabulate_votes(phases, answer), look) <= 0:
             # Every point gets the votes of the whole table: the commonest class has the most.
             self.prototypes_ = np.zeros_like(self.prototypes_)
             self.base_ = look.counts

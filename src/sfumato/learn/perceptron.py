@@ -15,20 +15,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.curator.plan.spend import PureSpend
-from sfumato.learn.base import progress
 from sfumato.learn.convex.descent import LearnedWeights
 from sfumato.learn.first_look import (
-    CHECK_SHARE,
     find_winner,
     linear_scores,
     look_first,
-    scores_beat_commonest,
+    measure_score_lead,
     wants_look,
 )
 from sfumato.learn.linear.scores import LinearClassifier, choose_row_norm
 from sfumato.oracle.blocks import Among, AtMost, Choose, Constant, Every, Multiply
 from sfumato.oracle.gradients import GradientQuestion
 from sfumato.privacy.exact import parse_whole
+from sfumato.viz import progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -164,11 +163,10 @@ class Perceptron(LinearClassifier):
         clipped = oracle.clip_rows(choose_row_norm(declared))
         norm = clipped.declared.norm or 1
         constant = max(1, round(_CONSTANT * norm))
-        left = Fraction(1) if look is None else look.left - CHECK_SHARE
+        left = Fraction(1) if look is None else look.for_fit
         weights = _run_rounds(clipped, PerceptronGradient(len(self.classes_)), constant, rounds, left)
-        if look is not None and not scores_beat_commonest(
-            clipped, linear_scores(clipped, weights, constant), look.counts
-        ):
+        scores = linear_scores(clipped, weights, constant)
+        if look is not None and measure_score_lead(clipped, scores, look) <= 0:
             weights = np.zeros_like(weights)
             weights[:, -1] = look.log_shares if len(weights) > 1 else look.log_shares[1]
         learned = LearnedWeights(weights, constant / norm, norm, 0.0, rounds)

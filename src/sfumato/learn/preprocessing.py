@@ -13,13 +13,17 @@ from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 
 from sfumato.errors import UsageError
 from sfumato.learn.base.estimator import PrivateEstimator
+from sfumato.learn.pipelines.lowered import bin_features, shift_features
 from sfumato.oracle.blocks import COUNT, Add, CellKey, Constant, Divide, Multiply, SumBlock
 from sfumato.oracle.moments import build_sum_block
 from sfumato.privacy.exact import parse_exact, parse_whole
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
+    from sfumato.curator.lower.computed import ColumnBuilder
     from sfumato.oracle.declared import Feature
     from sfumato.oracle.protocol import Oracle
 
@@ -106,6 +110,12 @@ class StandardScaler(FeatureTransformer):
         found: Floats = np.asarray(X, dtype=np.float64) * self.scale_ + self.mean_
         return found
 
+    def lower_features(
+        self, features: Sequence[Feature], columns: ColumnBuilder, *, listed: bool
+    ) -> list[Feature]:
+        """Return the features scaled, as integers of a row."""
+        return shift_features(features, self.mean_, self.scale_)
+
 
 class RobustScaler(FeatureTransformer):
     """Features less their private median, divided by the private range between two quantiles; by pure ε.
@@ -158,6 +168,12 @@ class RobustScaler(FeatureTransformer):
         """Return scaled rows in the features' own units."""
         found: Floats = np.asarray(X, dtype=np.float64) * self.scale_ + self.center_
         return found
+
+    def lower_features(
+        self, features: Sequence[Feature], columns: ColumnBuilder, *, listed: bool
+    ) -> list[Feature]:
+        """Return the features scaled, as integers of a row."""
+        return shift_features(features, self.center_, self.scale_)
 
 
 def _parse_range(quantile_range: Any) -> tuple[Fraction, Fraction, Fraction]:
@@ -226,6 +242,12 @@ class Bins(FeatureTransformer):
         rows = self._rows(X)
         columns = [np.searchsorted(edges, rows[:, at], side="right") for at, edges in enumerate(self.edges_)]
         return np.column_stack(columns).astype(np.float64)
+
+    def lower_features(
+        self, features: Sequence[Feature], columns: ColumnBuilder, *, listed: bool
+    ) -> list[Feature]:
+        """Return the bins of all features, as integers of a row."""
+        return bin_features(features, columns, self.edges_, listed=listed)
 
 
 def _locate_cell(feature: Feature, width: int) -> CellKey:

@@ -13,12 +13,17 @@ from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 
 from sfumato.errors import UsageError
 from sfumato.learn.base.estimator import PrivateEstimator
+from sfumato.learn.pipelines.lowered import interpolate_features
 from sfumato.learn.target_range import tighten_bounds
 from sfumato.oracle.blocks import COUNT, Add, CellKey, Constant, Divide, SumBlock
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
+    from sfumato.curator.lower.computed import ColumnBuilder
+    from sfumato.oracle.declared import Feature
     from sfumato.oracle.protocol import Oracle
 
     Floats = NDArray[np.float64]
@@ -92,6 +97,12 @@ class Scaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
             np.interp(known[:, at], self.ends_[:, at], self.ranks_[:, at]) for at in range(known.shape[1])
         ]
         return 2 * np.column_stack(columns) - 1
+
+    def lower_features(
+        self, features: Sequence[Feature], columns: ColumnBuilder, *, listed: bool
+    ) -> list[Feature]:
+        """Return the features scaled, as integers of a row."""
+        return interpolate_features(features, columns, self.ends_, self.ranks_)
 
 
 def _measure_ranks(oracle: Oracle, share: Fraction) -> tuple[Floats, Floats]:

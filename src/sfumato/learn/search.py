@@ -19,7 +19,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from sfumato.curator.plan.spend import GaussianSpend, PureSpend
 from sfumato.errors import SealedError, UsageError
-from sfumato.learn.base import progress
 from sfumato.learn.base.estimator import PaidEstimator, quiet_arithmetic
 from sfumato.learn.search_scores import draw_test_rows, release_score, score_own_rows
 from sfumato.noise.audit_hook import unobserved
@@ -29,6 +28,7 @@ from sfumato.privacy.conversion import renyi_epsilon
 from sfumato.privacy.events import BestOf, Parallel, Sequential
 from sfumato.privacy.exact import parse_whole
 from sfumato.privacy.sensitivity import root_up
+from sfumato.viz import progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -6,7 +6,6 @@ Because : docs/proofs/search.md#behind-the-curator
 from __future__ import annotations
 
 import json
-from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,6 @@ import numpy as np
 from sfumato import learn
 from sfumato.curator.gate import decode_answer
 from sfumato.errors import PolicyError, UsageError
-from sfumato.learn.base import progress
 from sfumato.learn.base.estimator import PaidEstimator, quiet_arithmetic
 from sfumato.learn.base.fit_table import hand_over, read_parameters
 from sfumato.learn.base.saving import from_json, list_learned, to_json
@@ -26,13 +24,14 @@ from sfumato.noise.audit_hook import observed, unobserved
 from sfumato.oracle.guarantee import EXACT, Guarantee
 from sfumato.oracle.over_held_rows import HeldRowsOracle, RowLayout, list_figures
 from sfumato.oracle.over_tables import check_column_names, describe_unit, lower_private_table
-from sfumato.oracle.row_kernels import price_kernel
+from sfumato.oracle.row_kernels import AuditedUnits, price_kernel
 from sfumato.oracle.table_blocks import limit_rows
 from sfumato.oracle.table_features import declare_features
 from sfumato.privacy.canonical import tagged
 from sfumato.privacy.events import group
 from sfumato.privacy.exact import parse_whole
 from sfumato.privacy.neighbours import Neighbours
+from sfumato.viz import progress
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -270,15 +269,3 @@ class BestRunKernel:
             model._learn(HeldRowsOracle.over(declared, model.fit_budget(), rows))
             found = {name: value for name, value in list_learned(model).items() if name not in public}
             return to_json(found), release_score(aside.qualities(model), self.score)
-
-
-@dataclass(frozen=True, slots=True)
-class AuditedUnits:
-    """The rows that a search was given, as an auditor compares them."""
-
-    columns: NDArray[np.int64]
-
-    def difference(self, other: AuditedUnits) -> int:
-        """Return how many units are in only one of the two."""
-        mine, theirs = (Counter(map(tuple, each.columns.T.tolist())) for each in (self, other))
-        return ((mine - theirs) | (theirs - mine)).total()

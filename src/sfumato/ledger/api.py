@@ -27,6 +27,8 @@ MAX_NAME_LENGTH = 200
 MAX_STEPS = 10**9
 """Most steps that one reservation may have."""
 
+_RULE_OF_KEYS = f"a key is a text of 1 to {MAX_NAME_LENGTH} characters"
+_RULE_OF_NEIGHBOURS = f"neighbours are named in 1 to {MAX_NAME_LENGTH} characters"
 _DIGEST = re.compile("[0-9a-f]{64}")
 _IDENTITY = re.compile("[0-9a-f]{32}")
 
@@ -79,16 +81,14 @@ class Charge:
         _require(len(set(self.accounts)) == len(self.accounts) > 0, "a charge names its accounts, each once")
         for name in self.accounts:
             parse_account(name)
-        _require(
-            self.key is None or _is_name(self.key), f"a key is a text of 1 to {MAX_NAME_LENGTH} characters"
-        )
-        _require(is_relation(self.neighbours), f"neighbours are named in 1 to {MAX_NAME_LENGTH} characters")
+        _require(self.key is None or _is_name(self.key), _RULE_OF_KEYS)
+        _require(is_relation(self.neighbours), _RULE_OF_NEIGHBOURS)
         require_utf8((self.key or "") + (self.neighbours or ""))
         _require(is_digest(self.request), "a request is a SHA-256 in hexadecimal")
         _require(is_cost(self.cost), "a cost is whole numbers, none below zero, one for each order")
         object.__setattr__(self, "payers", write_payers(self.accounts))
-        reads = tuple((read.table, read.identity) for read in self.reads)
-        object.__setattr__(self, "data", hash_reads(reads))
+        data = hash_reads(tuple((read.table, read.identity) for read in self.reads)) if self.reads else ""
+        object.__setattr__(self, "data", data)
         object.__setattr__(self, "bound_request", bind_request(self.request, self.data))
         object.__setattr__(self, "_body", self._write_known_fields())
 
@@ -98,10 +98,11 @@ class Charge:
         They are written here, before the ledger is locked, so that the lock is held for less time.
         """
         first = f'{{"about":{write_body(self.about)},"accounts":{self.payers}'
-        key, cost = canonical_json(self.key), write_cost(self.cost)
+        key = "null" if self.key is None else canonical_json(self.key)
         data = f'"data":"{self.data}",' if self.data else ""
         # Left out where there are none, as older versions did.
         named = "" if self.neighbours is None else f'"neighbours":{canonical_json(self.neighbours)},'
+        cost = write_cost(self.cost)
         return first, f'"cost":{cost},{data}"key":{key},{named}"request":"{self.request}"'
 
     def write_entry_body(self, at: str, by: str, steps: int | None = None) -> str:
@@ -270,6 +271,13 @@ class Ledger(Protocol):
         refund.
         """
 
+    def find_charge(self, charge: Charge) -> Charged | None:
+        """Return the open charge that these payers made for this request under this key, if there is one.
+
+        Whoever holds it may answer it. So this is only for those who keep the one possible answer, durably,
+        before they charge: after a crash they answer the charge that they had made.
+        """
+
     def find_release(self, request: str, data: str = "") -> Released | None:
         """Return the kept answer to a request about this data, if there is one.
 
@@ -363,6 +371,7 @@ def is_cost(cost: Cost) -> bool:
     return len(cost.renyi) == len(ORDERS) and set(map(type, amounts)) == {int} and min(amounts) >= 0
 
 
+@lru_cache(maxsize=4096)  # most questions have one of a few prices
 def write_cost(cost: Cost) -> str:
     """Return the text that `canonical_json` writes, without inspecting the type of each number."""
     pure = "null" if cost.pure is None else cost.pure

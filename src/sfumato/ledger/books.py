@@ -162,7 +162,9 @@ class Books:
 
     def find_unread(self, charge: Charge | CarriedCharge) -> int | None:
         """Return a charge like this one that was given up before anything was read."""
-        given_up = self.unread.get((charge.bound_request, charge.payers, charge.key), ())
+        given_up = self.unread.get((charge.bound_request, charge.payers, charge.key))
+        if given_up is None:
+            return None
         # Prices may change between versions, and nobody is answered at an old one.
         return next((seq for seq, cost in given_up if cost == charge.cost), None)
 

@@ -35,6 +35,13 @@ class CarriedWrite:
     read_reply: Callable[[int, str], Any]
     """Makes the result from number and hash of the entry."""
 
+    def seek_after(self, newest: int) -> list[Any]:
+        """Return the message to a process that has to look first if another one has written this.
+
+        That one was asked when `newest` was the newest entry, and has died without a word.
+        """
+        return ["sought", newest, self.mark, self.message]
+
 
 def carry_charge(charge: Charge) -> CarriedWrite:
     """Return a charge as another process can make it."""
@@ -50,13 +57,21 @@ def carry_release(charged: Charged, commitment: str, nonce: str, answer: str) ->
     return CarriedWrite(commitment, message, lambda seq, head: (seq, head))
 
 
-def write_carried(transaction: Transaction, message: list[Any]) -> tuple[int, str] | None:
+def write_carried(
+    transaction: Transaction, message: list[Any], find: Callable[[int, str], tuple[int, str] | None]
+) -> tuple[int, str] | None:
     """Add the entry that another process asks for, and return its number and hash.
 
-    None says that nothing was added, since there is more to say than that it was.
+    None says that nothing was added, since there is more to say than that it was. `find` looks for an entry
+    after one of this number whose body holds a random mark.
     """
     before = len(transaction.entries)
     try:
+        if message[0] == "sought":
+            _, newest, mark, message = message
+            found = find(newest, mark)
+            if found is not None:
+                return found
         return (
             _write_charge(transaction, message) if message[0] == "charge" else _release(transaction, message)
         )

@@ -8,5 +8,7 @@ def reach(name: str) -> None:
 
     In the order of a question the names are charge:begun, charge:written, charge:durable, data:read,
     noise:drawn, release:begun, release:written and release:durable. "Written" is before the commit, "durable"
-    after it.
+    after it. Streams have stream:begun once their state is made, and for each tick tick:read, tick:drawn,
+    tick:written and tick:kept, before the charge of nothing and the release of that tick. A training run has
+    checkpoint:begun, checkpoint:written and checkpoint:durable after each stretch of its steps.
     """

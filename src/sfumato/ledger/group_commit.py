@@ -10,6 +10,8 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
+from contextlib import suppress
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from sfumato.ledger import failpoints, tables
@@ -51,8 +53,8 @@ class Job(Generic[T]):
     """True once another process has written it durably."""
     carried: CarriedWrite | None = None
     """What another process was asked to write in its place."""
-    woken: threading.Event | None = None
-    """Set once the job is done or has to lead. A thread that leads from the start needs none."""
+    woken: threading.Lock | None = None
+    """Released once the job is done or has to lead. A thread that leads from the start needs none."""
     _error: BaseException | None = None
     _result: T
 
@@ -101,9 +103,19 @@ class Job(Generic[T]):
 
     def promote(self) -> None:
         """Make this job's thread the leader, since the last one has left."""
+        self.wake()
         self.leads = True
+
+    def finish(self) -> None:
+        """Let the job's thread take its result."""
+        self.done = True
+        self.wake()
+
+    def wake(self) -> None:
+        """Let the job's thread go on. A second call changes nothing."""
         if self.woken is not None:
-            self.woken.set()
+            with suppress(RuntimeError):  # it was released before
+                self.woken.release()
 
     def reset(self) -> None:
         """Forget an attempt of which nothing was written."""
@@ -129,6 +141,10 @@ class CommitBatch:
     _committing = False
     in_doubt = False
     """True once another process was asked and has not replied, so that it may have written the jobs."""
+    may_come_late = False
+    """Whether it may still do so, even if nothing of the jobs is found under the lock."""
+    asked_after = 0
+    """Number of the entry after which it would have written them."""
 
     def __init__(self) -> None:
         self.jobs: list[Job[Any]] = []
@@ -137,13 +153,19 @@ class CommitBatch:
     def open_jobs(self) -> list[Job[Any]]:
         return [job for job in self.jobs if not job.is_written]
 
-    def carry_all(self) -> list[list[Any]] | None:
-        """Return the jobs as another process can do them, or None if it can not do all of them."""
-        if any(job.carry is None for job in self.jobs):
-            return None
+    @property
+    def can_be_carried(self) -> bool:
+        """Whether another process can do all of the jobs."""
+        return all(job.carry is not None for job in self.jobs)
+
+    def carry_all(self) -> list[list[Any]]:
+        """Return the jobs as another process can do them."""
         for job in self.jobs:
-            job.carried = job.carry() if job.carry else None
-        return [job.carried.message for job in self.jobs if job.carried]
+            job.carried = job.carried or (job.carry() if job.carry else None)
+        return [self._write_message(job.carried) for job in self.jobs if job.carried]
+
+    def _write_message(self, carried: CarriedWrite) -> list[Any]:
+        return carried.seek_after(self.asked_after) if self.in_doubt else carried.message
 
     def attempt_all(self, books: Books) -> Transaction:
         """Run all jobs, one after the other, in one transaction."""
@@ -159,9 +181,12 @@ class CommitBatch:
         for job in self.open_jobs:
             job.reset()
 
-    def mark_asked(self) -> None:
-        """Note that another process is asked to write, so that an interruption leaves open whether it did."""
-        self._committing = True
+    def mark_asked(self, newest: int) -> None:
+        """Note that another process is asked to write, so that an interruption leaves open whether it did.
+
+        What it writes comes after the entry `newest`. Other threads may read further before it is looked up.
+        """
+        self._committing, self.asked_after = True, newest
 
     def mark_written(self) -> None:
         """Note that everything was sent to the database, and that the commit comes next."""
@@ -175,24 +200,31 @@ class CommitBatch:
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         # KeyboardInterrupt and its like belong to the leader's thread, and are raised there.
-        if error is not None and not isinstance(error, Exception):
+        is_interrupted = error is not None and not isinstance(error, Exception)
+        if is_interrupted:
             error = unconfirmed_error() if self._committing else busy_error()
         for job in self.jobs:
             if error is not None and not job.is_written:
-                job.fail(error)
-            job.done = True
-            if job.woken is not None:
-                job.woken.set()
+                # Who waits in another process looks for its entry. This ledger is not in doubt by that.
+                job.fail(ConnectionResetError() if is_interrupted and job.is_for_others else error)
+            job.finish()
 
 
 class CommitQueue:
-    """The threads of one process that wait to write."""
+    """The threads of one process that wait to write.
+
+    They wait for plain locks: Ctrl-C in the wait of a condition or an event may come while its inner lock is
+    not held, and is then hidden by a RuntimeError. Whatever has to happen after Ctrl-C can be begun twice.
+    """
 
     def __init__(self) -> None:
         self._mutex = threading.Lock()
         self._queue: deque[Job[Any]] = deque()
-        self._has_leader = False
-        self._all_back = threading.Condition(self._mutex)
+        self._leader: Job[Any] | None = None
+        self._taken: list[Job[Any]] = []
+        """Jobs of the batch that is under way."""
+        self._all_back: threading.Lock | None = None
+        """Released once all absent threads are back, while a leader waits for them."""
         self._absent: set[int] = set()
         """Threads of the last commit that have not come back yet."""
         self._last_duration = 0.0
@@ -202,7 +234,7 @@ class CommitQueue:
         try:
             self._join(job)
             if job.woken is not None:
-                job.woken.wait()
+                job.woken.acquire()
             # Woken and not done, this thread leads. It may have to lead twice, if a batch is full without it.
             while not job.done:
                 if self._absent:
@@ -211,7 +243,11 @@ class CommitQueue:
                 lead()
                 self._last_duration = time.monotonic() - start
         finally:
-            self._leave(job)
+            try:
+                self._leave(job)
+            except KeyboardInterrupt:
+                self._leave(job)
+                raise
 
     def take_jobs(self) -> list[Job[Any]]:
         """Return the jobs that wait now, for one batch."""
@@ -219,8 +255,12 @@ class CommitQueue:
             if len(self._queue) == 1:
                 # A thread by itself is not waited for: nobody would share the commit.
                 self._absent.clear()
-                return [self._queue.popleft()]
-            jobs = [self._queue.popleft() for _ in range(min(len(self._queue), MAX_BATCH))]
+                self._taken = [self._queue[0]]
+                self._queue.popleft()
+                return self._taken
+            jobs = self._taken = list(islice(self._queue, MAX_BATCH))
+            for _ in jobs:
+                self._queue.popleft()
             self._absent = {job.thread for job in jobs}
             return jobs
 
@@ -231,29 +271,48 @@ class CommitQueue:
         halves that take turns, each waiting for the other's commit.
         """
         with self._mutex:
-            self._all_back.wait_for(lambda: not self._absent, self._last_duration * REJOIN_WAIT)
+            if not self._absent:
+                return
+            back = self._all_back = _make_held_lock()
+        back.acquire(timeout=self._last_duration * REJOIN_WAIT)
 
     def _join(self, job: Job[Any]) -> None:
         with self._mutex:
-            if self._has_leader:
-                job.woken = threading.Event()
-            job.leads = not self._has_leader
-            self._has_leader = True
+            if self._leader is None:
+                self._leader, job.leads = job, True
+            else:
+                job.woken = _make_held_lock()
             self._queue.append(job)
             if job.thread in self._absent:
                 self._absent.discard(job.thread)
-                self._all_back.notify()
+                if self._all_back is not None and not self._absent:
+                    self._all_back.release()
+                    self._all_back = None
 
     def _leave(self, job: Job[Any]) -> None:
         """Hand over the lead, however the job ended: nobody may wait for a leader that is gone."""
         with self._mutex:
             if job in self._queue:  # interrupted before anyone took it
                 self._queue.remove(job)
-            if not job.leads:
-                return
-            if self._queue:
-                if job.is_for_others or self._queue[0].is_for_others:
+            if self._leader is job:
+                self._finish_taken()
+                following = self._queue[0] if self._queue else None
+                if following is not None and (job.is_for_others or following.is_for_others):
                     self._absent.add(job.thread)  # or this process and the others would take turns
-                self._queue[0].promote()
-            else:
-                self._has_leader = False
+                self._leader = following
+            if self._leader is not None and not self._leader.leads:
+                self._leader.promote()
+
+    def _finish_taken(self) -> None:
+        """Let nobody wait for a batch whose leader was interrupted while it told the others."""
+        for job in self._taken:
+            if not job.done:
+                job.fail(unconfirmed_error())
+                job.finish()
+        self._taken = []
+
+
+def _make_held_lock() -> threading.Lock:
+    lock = threading.Lock()
+    lock.acquire()
+    return lock

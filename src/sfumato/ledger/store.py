@@ -50,6 +50,8 @@ TIMEOUT = 30.0
 """Seconds to wait for other writers, and for an answer that someone else is making."""
 
 _POLL_SECONDS = 0.02
+_LEADERS = 3
+"""Most processes that are asked to write a job, if one after the other dies. No privacy depends on it."""
 
 
 class HealthGuard:
@@ -164,6 +166,14 @@ class StoredLedger(ABC):
         carry = partial(carry_release, charged, commitment, nonce, answer)
         seq, head = self._write("release", write, carry)
         return self._sign(Released(charged.seq, head, charged.cost, answer, replayed=False, entry=seq))
+
+    def find_charge(self, charge: Charge) -> Charged | None:
+        with self._reading() as (_, books):
+            seq = None if charge.key is None else books.keys.get((charge.payers, charge.key))
+            head = "" if seq is None else books.heads.get(seq, "")
+            if seq is None or not head or books.charges[seq][0] != charge.bound_request:
+                return None
+        return Charged(seq, head, charge.cost, charge.request)
 
     def find_release(self, request: str, data: str = "") -> Released | None:
         require_utf8(request)
@@ -337,7 +347,7 @@ class StoredLedger(ABC):
             # Whoever has waited for too long may have written it by itself, so this is asked at each attempt,
             # after the books were read that the attempt is made by.
             return [
-                write_carried(transaction, message) if is_timely(deadline) else None
+                write_carried(transaction, message, self._find_mark) if is_timely(deadline) else None
                 for deadline, message in receive()
             ]
 
@@ -377,7 +387,8 @@ class StoredLedger(ABC):
             books = self._update_books(db, self._database.begin)
             if batch.in_doubt:
                 for job in batch.jobs:
-                    job.look_up(db, self._newest[0])
+                    job.look_up(db, batch.asked_after)
+                batch.in_doubt = batch.may_come_late
             transaction = batch.attempt_all(books)
             if transaction.entries:
                 self._database.commit(db, transaction, batch.mark_written)
@@ -405,26 +416,44 @@ class StoredLedger(ABC):
         elif done := self._database.commit_at_once(db, transaction, batch.mark_written):
             self._apply(transaction)
         if not done:
+            self._is_only_writer = False
             batch.reset()
         return done
 
     def _hand_over(self, db: SqlConnection, batch: CommitBatch) -> bool:
         """Have another process write the jobs together with its own. Returns whether it wrote all of them."""
-        messages = None if self._is_only_writer or batch.in_doubt else batch.carry_all()
-        if messages is None:
+        if self._is_only_writer or batch.in_doubt or not batch.can_be_carried:
             return False
-        batch.mark_asked()
-        try:
-            replies = self._database.hand_over(db, messages, WeakMethod(self._write_for_others))
-        except OSError:
-            batch.in_doubt = True
-            replies = None
-        for job, reply in zip(batch.jobs, replies or (), strict=replies is not None):
-            if reply is not None:
-                job.take_reply(*reply)
-                self._newest = max(self._newest, tuple(reply))
+        batch.mark_asked(self._newest[0])
+        for job, reply in zip(batch.jobs, self._ask_leaders(db, batch), strict=False):
+            if reply is not None and job.carried is not None:
+                seq, head = reply
+                self._database.require_written(db, seq, head, job.carried.mark)
+                job.take_reply(seq, head)
+                self._newest = max(self._newest, (seq, head))
         batch.reset()
         return not batch.open_jobs
+
+    def _ask_leaders(self, db: SqlConnection, batch: CommitBatch) -> list[Any]:
+        """Return what the leader replies about each job, or nothing. If it dies, the next one is asked.
+
+        Otherwise all who had asked would read everything that it wrote, each to write its own.
+        """
+        for _ in range(_LEADERS):
+            try:
+                write = WeakMethod(self._write_for_others)
+                return self._database.hand_over(db, batch.carry_all(), write) or []
+            except OSError as error:
+                is_at_work = isinstance(error, TimeoutError)
+                batch.in_doubt = True
+                batch.may_come_late = is_at_work or self._database.outlives_writers
+                if is_at_work:
+                    break
+        return []
+
+    def _find_mark(self, after: int, mark: str) -> tuple[int, str] | None:
+        with self._database.lend_connection() as db:
+            return tables.find_mark(db, after, mark)
 
     # ---- the books -----------------------------------------------------------------------------------------
 

@@ -268,7 +268,8 @@ class Transaction:
     def _count_unused(self, reserved: Reserved) -> int:
         """Return how many steps can still be drawn or given back."""
         found = self.books.reservations.get(reserved.seq)
-        if found is None or (found.head, found.accounts) != (reserved.head, reserved.accounts):
+        mine = reserved.head, reserved.accounts, reserved.step_cost, reserved.steps
+        if found is None or (found.head, found.accounts, found.step_cost, found.steps) != mine:
             raise _unknown_charge_error(reserved)
         # An answered run is over: no more steps are drawn or given back.
         return 0 if reserved.seq in self.books.releases else found.unused

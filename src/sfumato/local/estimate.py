@@ -67,6 +67,13 @@ class Estimate:
         low, high = (min(max(end, 0.0), 1.0) for end in found)
         return low, high
 
+    def plot(self, confidence: Number = 0.95) -> viz.Chart:
+        """Return a chart of the shares with their intervals."""
+        ends = [self.interval(confidence, of=place) for place in range(len(self.counts))]
+        low, high = zip(*ends, strict=True)
+        title = f"Estimated shares from {self.answers:,} answers"
+        return viz.bars(range(len(ends)), self.shares, low, high, title=title, x="answer", y="share")
+
     def to_dict(self) -> dict[str, Any]:
         """Return the estimate as plain values, with 95 % intervals."""
         return {

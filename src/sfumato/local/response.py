@@ -4,29 +4,28 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from sfumato.errors import UsageError
 from sfumato.local.estimate import Estimate
+from sfumato.local.messages import describe_question, read_messages
 from sfumato.local.odds import odds_within
+from sfumato.local.parameters import parse_answer_epsilon, parse_codes, parse_values, require_drawable
 from sfumato.noise.audit_hook import observed
 from sfumato.noise.sampling.bits import OS, draw_uniform
-from sfumato.noise.sampling.integers import parse_integers
 from sfumato.privacy import events
-from sfumato.privacy.exact import format_short, parse_positive, parse_whole
+from sfumato.privacy.exact import format_short, parse_whole
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from fractions import Fraction
+
     from numpy.typing import ArrayLike, NDArray
 
+    from sfumato.local.messages import Message
     from sfumato.noise.sampling.bits import BitSource
     from sfumato.privacy.exact import Number
-
-SMALLEST, LARGEST = Fraction(1, 2**20), Fraction(40)
-"""Range of ε for a single answer: within it the odds fit the 63-bit integers that are drawn."""
-MOST_VALUES = 2**20
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -47,13 +46,10 @@ class RandomizedResponse:
     """Fraction that is drawn by: ln(odds) ≤ ε, short of it by at most one part in 2³²."""
 
     def __init__(self, epsilon: Number, values: int = 2) -> None:
-        object.__setattr__(self, "epsilon", _epsilon(epsilon))
-        object.__setattr__(self, "values", _values(values))
+        object.__setattr__(self, "epsilon", parse_answer_epsilon(epsilon))
+        object.__setattr__(self, "values", parse_values(values))
         object.__setattr__(self, "odds", odds_within(self.epsilon))
-        if self._numbers() > 2**63:
-            raise UsageError(
-                "SF-N503", "So many answers cannot be drawn exactly at this ε.", got=str(self.values)
-            )
+        require_drawable(self._numbers(), self.values)
 
     @classmethod
     def fair_coin(cls) -> RandomizedResponse:
@@ -84,14 +80,23 @@ class RandomizedResponse:
     def privatize(self, truths: ArrayLike, *, source: BitSource = OS) -> NDArray[np.int64]: ...
     def privatize(self, truths: Any, *, source: BitSource = OS) -> NDArray[np.int64] | int:
         """Return a randomized answer for each true value, 0 to values − 1 or a boolean, in the same shape."""
-        exact = self._codes(truths)
+        exact = parse_codes(truths, self.values)
         answers = observed(self, exact, 1, lambda: self._answers(exact, source))
         return answers if exact.ndim else int(answers[()])
 
     def estimate(self, answers: Any) -> Estimate:
         """Return the estimated shares of the true values behind these answers."""
-        counts = np.bincount(self._codes(answers).ravel(), minlength=self.values)
+        counts = np.bincount(parse_codes(answers, self.values).ravel(), minlength=self.values)
         return Estimate(tuple(counts.tolist()), self.truth, self.lie)
+
+    def question(self) -> dict[str, Any]:
+        """Return the question as plain values, for a client that answers it."""
+        return describe_question("response", self.odds, values=self.values)
+
+    def collect(self, messages: Iterable[Message]) -> NDArray[np.int64]:
+        """Return the answers in clients' messages; all of them must answer this question."""
+        [answers] = read_messages(self.question(), messages, "report")
+        return parse_codes(answers, self.values)
 
     def expected_error(self, answers: int) -> float:
         """Return the largest standard error of an estimated share, from so many answers."""
@@ -115,15 +120,6 @@ class RandomizedResponse:
 
     def _numbers(self) -> int:
         return self.odds.numerator + (self.values - 1) * self.odds.denominator
-
-    def _codes(self, given: Any) -> NDArray[np.int64]:
-        array = np.asarray(given)
-        codes = parse_integers(array.astype(np.int64) if array.dtype == np.bool_ else given)
-        if int(codes.min()) < 0 or int(codes.max()) >= self.values:
-            raise UsageError(
-                "SF-N502", "An answer is not one of the possible ones.", answers=f"0 to {self.values - 1}"
-            )
-        return codes.astype(np.int64)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -174,22 +170,3 @@ class Repetition:
         truth = float(self.response.truth)
         ways = math.lgamma(self.times + 1) - math.lgamma(right + 1) - math.lgamma(self.times - right + 1)
         return math.exp(ways + right * math.log(truth) + (self.times - right) * math.log1p(-truth))
-
-
-def _epsilon(value: Number) -> Fraction:
-    epsilon = parse_positive(value, "epsilon")
-    if not SMALLEST <= epsilon <= LARGEST:
-        raise UsageError(
-            "SF-N501",
-            "ε is out of range for a single answer.",
-            got=format_short(epsilon),
-            allowed="2^-20 to 40",
-        )
-    return epsilon
-
-
-def _values(value: int) -> int:
-    values = parse_whole(value, "values")
-    if not 2 <= values <= MOST_VALUES:
-        raise UsageError("SF-N503", "A question can have from 2 to 2^20 answers.", got=str(values))
-    return values

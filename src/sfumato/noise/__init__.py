@@ -6,7 +6,7 @@ This is the only room that draws privacy randomness. A mechanism is a frozen val
 
 from sfumato.noise.continual.running_sums import RunningSums
 from sfumato.noise.correlated import CorrelatedGaussian
-from sfumato.noise.exponential import ExponentialMechanism
+from sfumato.noise.exponential import ExponentialMechanism, ModeMechanism
 from sfumato.noise.functions import (
     exponential,
     gaussian,
@@ -40,6 +40,7 @@ __all__ = [
     "GaussianNoise",
     "Histograms",
     "LaplaceNoise",
+    "ModeMechanism",
     "NoisyMax",
     "PermuteAndFlip",
     "ProposeTestRelease",

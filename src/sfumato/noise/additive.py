@@ -71,7 +71,7 @@ def gaussian_moments(sigma: Fraction) -> NoiseMoments:
     tails = [(k, math.erfc((k - 0.5) / deviation / math.sqrt(2))) for k in reach]
     second = math.fsum((2 * k - 1) * tail for k, tail in tails)
     fourth = math.fsum((k**4 - (k - 1) ** 4) * tail for k, tail in tails)
-    return NoiseMoments(second, fourth / second**2 - 3 if second else 0.0)
+    return NoiseMoments(second, fourth / second**2 - 3 if second**2 else 0.0)
 
 
 class Norms(Protocol):

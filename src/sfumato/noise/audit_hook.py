@@ -50,6 +50,11 @@ def recording(recorder: Recorder) -> Iterator[None]:
         _RECORDER.reset(before)
 
 
+def is_recorded() -> bool:
+    """Return whether an auditor sees the answers of this thread or task."""
+    return _RECORDER.get() is not None
+
+
 def observed(
     mechanism: Any,
     exact: Any,

@@ -122,6 +122,12 @@ class Histograms:
             return self
         return Histograms(self.places, self.before.astype(object), *self.shape)
 
+    def counts(self, start: int, stop: int) -> IntArray:
+        """Return the number of rows in every cell of the groups from one place to before another."""
+        edges = np.arange(start * self.cells, stop * self.cells + 1, dtype=np.int64)
+        found: IntArray = np.diff(self.rank(edges)).reshape(stop - start, self.cells)
+        return found
+
     def difference(self, other: Histograms) -> int:
         """Return by how many rows two histograms of one shape differ, summed over all cells."""
         return sum(self.differences(other))

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato import viz
-from sfumato.errors import UsageError
+from sfumato.errors import PolicyError, UsageError
 from sfumato.noise.continual.running_sums import RunningSums
+from sfumato.online.combined_ticks import combine_ticks, find_deviations
 from sfumato.privacy.calibration import gaussian_sigma
-from sfumato.privacy.exact import parse_positive, parse_whole
+from sfumato.privacy.exact import parse_nonnegative, parse_positive, parse_whole
 from sfumato.privacy.sensitivity import root_up
 
 if TYPE_CHECKING:
@@ -68,6 +69,17 @@ class Stream:
         """Number of ticks released so far."""
         return self._noise.tick
 
+    def _require_tick(self, tick: int | None) -> None:
+        """Refuse a tick that is not the next one, where its number was given. The stream stays as it is."""
+        if tick is not None and parse_nonnegative(tick, "tick") != self.tick:
+            raise PolicyError(
+                "SF-N614",
+                "Ticks come in order, each once.",
+                got=f"{tick}",
+                next=f"{self.tick}",
+                try_=f"tick={self.tick}; ticks count from 0",
+            )
+
     def _cells(self) -> int:
         """Return how many numbers are summed."""
         return 1
@@ -82,24 +94,13 @@ class Stream:
         self._released = np.concatenate([self._released, sums])
         return sums
 
-    def _sums_within(self, window: int | None) -> NDArray[Any]:
-        """Return the sums over the last `window` ticks of each tick, or over all."""
-        if window is None:
-            return self._released
-        length = parse_whole(window, "window")
-        shifted = np.zeros_like(self._released)
-        shifted[length:] = self._released[:-length]
-        return np.asarray(self._released - shifted)
+    def _sums_within(self, window: int | None, decay: Number | None) -> NDArray[Any]:
+        """Return the sums over all ticks, over the last `window` of each tick, or with a decay."""
+        return combine_ticks(self._released, window, decay)
 
-    def _deviations(self, window: int | None) -> NDArray[np.float64]:
+    def _deviations(self, window: int | None, decay: Number | None) -> NDArray[np.float64]:
         """Return the standard deviations of those sums, rounding included."""
-        if not self.tick:
-            return np.zeros(0)
-        if window is None:
-            variances = self._mechanism.variances(np.arange(1, self.tick + 1))
-        else:
-            variances = self._mechanism.window_variances(self.tick, parse_whole(window, "window"))
-        return np.asarray(np.sqrt(variances + 1 / 12))
+        return find_deviations(self._mechanism, self.tick, window, decay)
 
     def __repr__(self) -> str:
         horizon = self._mechanism.horizon

@@ -26,25 +26,33 @@ if TYPE_CHECKING:
 class Counter(Stream):
     """The number of events so far, after every tick. A tick is given as its number of events."""
 
-    def add(self, count: int) -> int:
+    def add(self, count: int, *, tick: int | None = None) -> int:
         """Return the number of events so far, with noise, after a tick with so many."""
+        self._require_tick(tick)
         return int(self._extend(_counts([count]))[0, 0])
 
     def run(self, counts: ArrayLike) -> NDArray[Any]:
         """Return the number of events so far, with noise, after each of these ticks."""
         return self._extend(_counts(counts))[:, 0]
 
-    def values(self, window: int | None = None) -> NDArray[Any]:
-        """Return what was released: the events so far, or those of the last `window` ticks, at every tick."""
-        return self._sums_within(window)[:, 0]
+    def values(self, window: int | None = None, decay: Number | None = None) -> NDArray[Any]:
+        """Return what was released: the events so far, or those of the last `window` ticks,
+        or with every earlier tick counting `decay` times as much as the next."""
+        return self._sums_within(window, decay)[:, 0]
 
-    def half_widths(self, confidence: Number = 0.95, window: int | None = None) -> NDArray[np.float64]:
+    def half_widths(
+        self, confidence: Number = 0.95, window: int | None = None, decay: Number | None = None
+    ) -> NDArray[np.float64]:
         """Return the half-widths of their intervals."""
-        return _factor(confidence) * self._deviations(window)
+        return _factor(confidence) * self._deviations(window, decay)
 
-    def plot(self, confidence: Number = 0.95, window: int | None = None) -> viz.Chart:
+    def plot(
+        self, confidence: Number = 0.95, window: int | None = None, decay: Number | None = None
+    ) -> viz.Chart:
         """Return a chart of the values and their intervals."""
-        return draw_stream(self.values(window), self.half_widths(confidence, window), "Events so far")
+        return draw_stream(
+            self.values(window, decay), self.half_widths(confidence, window, decay), "Events so far"
+        )
 
 
 class Sum(Stream):
@@ -54,8 +62,9 @@ class Sum(Stream):
         self._low, self._high, self._step = _parse_grid(low, high, step)
         super().__init__(**stated)
 
-    def add(self, values: ArrayLike) -> float:
+    def add(self, values: ArrayLike, *, tick: int | None = None) -> float:
         """Return the sum so far, with noise, after a tick with these values."""
+        self._require_tick(tick)
         return float(self.run([values])[0])
 
     def run(self, ticks: Iterable[ArrayLike]) -> NDArray[np.float64]:
@@ -63,17 +72,24 @@ class Sum(Stream):
         rows = [[_sum_exactly(_on_grid(values, self._low, self._high, self._step))] for values in ticks]
         return self._extend(np.array(rows, dtype=object))[:, 0].astype(float) * float(self._step)
 
-    def values(self, window: int | None = None) -> NDArray[np.float64]:
-        """Return what was released: the sum so far, or that of the last `window` ticks, at every tick."""
-        return self._sums_within(window)[:, 0].astype(float) * float(self._step)
+    def values(self, window: int | None = None, decay: Number | None = None) -> NDArray[np.float64]:
+        """Return what was released: the sum so far, or that of the last `window` ticks,
+        or with every earlier tick counting `decay` times as much as the next."""
+        return self._sums_within(window, decay)[:, 0].astype(float) * float(self._step)
 
-    def half_widths(self, confidence: Number = 0.95, window: int | None = None) -> NDArray[np.float64]:
+    def half_widths(
+        self, confidence: Number = 0.95, window: int | None = None, decay: Number | None = None
+    ) -> NDArray[np.float64]:
         """Return the half-widths of their intervals, for the sums of the values as clipped."""
-        return _factor(confidence) * self._deviations(window) * float(self._step)
+        return _factor(confidence) * self._deviations(window, decay) * float(self._step)
 
-    def plot(self, confidence: Number = 0.95, window: int | None = None) -> viz.Chart:
+    def plot(
+        self, confidence: Number = 0.95, window: int | None = None, decay: Number | None = None
+    ) -> viz.Chart:
         """Return a chart of the values and their intervals."""
-        return draw_stream(self.values(window), self.half_widths(confidence, window), "Sum so far")
+        return draw_stream(
+            self.values(window, decay), self.half_widths(confidence, window, decay), "Sum so far"
+        )
 
     def _item_norm(self) -> int:
         return max(abs(self._low), abs(self._high))
@@ -90,8 +106,9 @@ class Mean(Stream):
         self._low, self._high, self._step = _parse_grid(low, high, step)
         super().__init__(**stated)
 
-    def add(self, values: ArrayLike) -> float:
+    def add(self, values: ArrayLike, *, tick: int | None = None) -> float:
         """Return the mean so far, with noise, after a tick with these values."""
+        self._require_tick(tick)
         return float(self.run([values])[0])
 
     def run(self, ticks: Iterable[ArrayLike]) -> NDArray[np.float64]:
@@ -103,9 +120,9 @@ class Mean(Stream):
             rows.append([len(steps) * self._half, 2 * _sum_exactly(steps) - len(steps) * self._middle])
         return self._means(self._extend(np.array(rows, dtype=object)))
 
-    def values(self, window: int | None = None) -> NDArray[np.float64]:
-        """Return the means that were released, over all ticks or the last `window` ones."""
-        return self._means(self._sums_within(window))
+    def values(self, window: int | None = None, decay: Number | None = None) -> NDArray[np.float64]:
+        """Return the means that were released, over all ticks, the last `window` ones, or with a decay."""
+        return self._means(self._sums_within(window, decay))
 
     @property
     def _half(self) -> int:
@@ -138,8 +155,9 @@ class Histogram(Stream):
             raise UsageError("SF-N608", "The kinds of a histogram are listed once each, at least one.")
         super().__init__(**stated)
 
-    def add(self, items: Iterable[Any]) -> dict[Any, int]:
+    def add(self, items: Iterable[Any], *, tick: int | None = None) -> dict[Any, int]:
         """Return the items of each kind so far, with noise, after a tick with these. Others are left out."""
+        self._require_tick(tick)
         return dict(zip(self.kinds, self.run([items])[0].tolist(), strict=True))
 
     def run(self, ticks: Iterable[Iterable[Any]]) -> NDArray[Any]:
@@ -150,13 +168,15 @@ class Histogram(Stream):
             rows.append(np.bincount(places, minlength=len(self.kinds)))
         return self._extend(np.array(rows, dtype=np.int64))
 
-    def values(self, window: int | None = None) -> NDArray[Any]:
-        """Return what was released, one row for each tick: over all ticks or the last `window` ones."""
-        return self._sums_within(window)
+    def values(self, window: int | None = None, decay: Number | None = None) -> NDArray[Any]:
+        """Return what was released, a row for each tick: over all ticks, the last ones, or with a decay."""
+        return self._sums_within(window, decay)
 
-    def half_widths(self, confidence: Number = 0.95, window: int | None = None) -> NDArray[np.float64]:
+    def half_widths(
+        self, confidence: Number = 0.95, window: int | None = None, decay: Number | None = None
+    ) -> NDArray[np.float64]:
         """Return the half-widths of their intervals, tick by tick; they are the same for every kind."""
-        return _factor(confidence) * self._deviations(window)
+        return _factor(confidence) * self._deviations(window, decay)
 
     def _cells(self) -> int:
         return len(self.kinds)

@@ -102,6 +102,13 @@ def _is_inside(value: Any, low: float, high: float) -> bool:
 def code_columns(names: Sequence[str], bounds: Any, missing: Any, ends: Any = None) -> list[CodedColumn]:
     """Return the coding of own columns: by a declaration for each, or by `ends` that all of them have."""
     declared = bounds if isinstance(bounds, Mapping) else {}
+    if len(set(names)) < len(names):
+        # Sensitivities count one indicator of each column, which its name stands for.
+        raise UsageError(
+            "SF-E150",
+            "Two columns have the same name.",
+            try_="columns with names of their own",
+        )
     found = []
     for place, name in enumerate(names):
         if ends is not None:

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.oracle.blocks import COUNT, Add, Constant, Multiply, SumBlock
+from sfumato.oracle.blocks import COUNT, Add, Constant, Multiply, SumBlock, share_of
 from sfumato.oracle.moments import build_sum_block
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from sfumato.oracle.declared import Declared
     from sfumato.oracle.protocol import Oracle
 
     Floats = NDArray[np.float64]
@@ -44,18 +45,26 @@ class FeatureSpread:
         return np.where(self.indicators, 0.0, self.deviation)
 
 
-def measure_spread(oracle: Oracle, share: Fraction) -> FeatureSpread:
-    """Ask for the number of rows, sums and squares of all features, for this share of the budget."""
-    declared = oracle.declared
+def _spread_blocks(declared: Declared) -> list[SumBlock]:
     squares = [
         Add(Multiply(each.value, each.value), Constant(-(each.bound**2 // 2))) for each in declared.features
     ]
-    blocks = [
+    return [
         SumBlock((COUNT,), 1, 1, Fraction(1, 10)),
         build_sum_block(declared.features, declared.norm, Fraction(5, 10)),
         SumBlock.within(squares, declared.ranges, Fraction(4, 10)),
     ]
-    counts, sums, second = oracle.sums(blocks, share=share)
+
+
+def can_measure_spread(oracle: Oracle, share: Fraction) -> bool:
+    """Say whether noise for this share of the budget is narrow enough to be drawn exactly; public."""
+    return oracle.can_draw(_spread_blocks(oracle.declared), share_of(oracle.budget.main, share))
+
+
+def measure_spread(oracle: Oracle, share: Fraction) -> FeatureSpread:
+    """Ask for the number of rows, sums and squares of all features, for this share of the budget."""
+    declared = oracle.declared
+    counts, sums, second = oracle.sums(_spread_blocks(declared), share=share)
     rows = max(1.0, float(counts.values[0, 0]))
     smallest = float(declared.bounds.min())
     mean = sums.values[:, 0] / declared.bounds / rows

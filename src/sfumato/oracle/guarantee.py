@@ -30,8 +30,8 @@ COVERED = "exact noise on a public grid, which covers what a solver and doubles 
 IDEALISED = "idealised arithmetic: proven for real numbers, computed with doubles"
 
 
-@dataclass(frozen=True, slots=True)
-class Guarantee:
+@dataclass(frozen=True, slots=True, repr=False)
+class Guarantee(viz.NamedLines):
     """Who is protected, against which change, and how much a fit can reveal."""
 
     neighbours: str
@@ -66,25 +66,18 @@ class Guarantee:
         """Return all fields by name."""
         return asdict(self)
 
-    def __str__(self) -> str:
-        width = max(len(name) for name, _ in self._lines())
-        return "\n".join(f"{name:<{width}}  {text}" for name, text in self._lines())
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        return viz.definition_table(self._lines())
-
     def _lines(self) -> list[tuple[str, str]]:
         change = "is added or removed" if self.neighbours == "add-remove" else "is replaced"
-        lines = [("protects", f"{self.unit}, which {change}"), ("costs", self._costs())]
+        lines = [("protects", f"{self.unit}, which {change}"), ("costs", self.cost_in_words)]
         if self.replaced:
             lines.append(("if replaced", self.replaced))
         lines.append(("arithmetic", self.arithmetic))
         more = [("together", self.others), ("assumes", self.assumes)]
         return lines + [(name, text) for name, text in more if text]
 
-    def _costs(self) -> str:
+    @property
+    def cost_in_words(self) -> str:
+        """What the fit cost: ε and δ, or ρ."""
         return _words(self.epsilon, self.delta) if self.rho is None else f"ρ = {self.rho:.4g}"
 
 
@@ -104,7 +97,7 @@ def combine_guarantees(parts: Sequence[Guarantee], functions: Sequence[str] = ()
     return Guarantee(first.neighbours, first.unit, epsilon, delta, rho, "", weakest, others, assumes)
 
 
-def describe_fits(fits: Counter[tuple[Event, ...]], delta: Fraction) -> str:
+def describe_fits(fits: Counter[tuple[Event, ...]], delta: Fraction, called: str = "fits") -> str:
     """Return what several fits on the same rows cost together, in words; nothing where there was one."""
     if fits.total() == 1:
         return ""
@@ -112,7 +105,7 @@ def describe_fits(fits: Counter[tuple[Event, ...]], delta: Fraction) -> str:
     pure = every.pure()
     total = float(pure) if pure is not None else renyi_epsilon(every, delta) if delta else math.inf
     found = "" if math.isinf(total) else f": {_words(total, float(delta))}"
-    return f"{fits.total()} fits of this estimator and its clones so far, if on the same rows{found}"
+    return f"{fits.total()} {called} of this estimator and its clones so far, if on the same rows{found}"
 
 
 @lru_cache(maxsize=64)

@@ -130,10 +130,15 @@ class FitRounds:
     """
 
     def __init__(
-        self, payer: Payer, name: str, verb: str = "fit", report: Callable[[], None] | None = None
+        self,
+        payer: Payer,
+        name: str,
+        verb: str = "fit",
+        report: Callable[[], None] | None = None,
+        together: tuple[FitBudget, ...] = (),
     ) -> None:
         self._payer, self._name, self._verb, self._done = payer, name, verb, 0
-        self._report = report
+        self._report, self._together = report, together
 
     def hold_rows(self) -> AbstractContextManager[None]:
         """Return a context in which the rounds may keep rows in memory from one to the next."""
@@ -154,14 +159,19 @@ class FitRounds:
         if self._payer.was_answered(first):
             return
         # A fit may end up paying in either way, and must be able to.
-        for events in {budget.events, budget.sums}:
+        budgets = self._together or (budget,)
+        ways = {
+            tuple(event for each in budgets for event in each.events),
+            tuple(event for each in budgets for event in each.sums),
+        }
+        for events in ways:
             cost = price(Sequential(events))
             if not self._payer.can_afford(first.table, cost):
                 left = self._payer.standing_after(first.table, cost).left
                 raise BudgetError(
                     "SF-B101",
                     f"Not enough privacy budget to {self._verb} {self._name} on '{first.table.name}'.",
-                    asked=str(budget),
+                    asked=" and ".join(map(str, budgets)),
                     left=f"one question of up to ε = {format_short(left)}",
                     why="a fit starts only if all its rounds can be paid for",
                 )

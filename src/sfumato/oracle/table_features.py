@@ -67,11 +67,16 @@ class FeatureRules(Protocol):
 
 
 def declare_features(
-    rows: RowSource, features: Sequence[str], target: str | None, estimator: FeatureRules
+    rows: RowSource,
+    features: Sequence[str],
+    target: str | None,
+    estimator: FeatureRules,
+    classifies: bool | None = None,
 ) -> tuple[RowSource, Declared]:
     """Return these columns as features of an estimator, and the target as classes or a number.
 
-    The rows come back with a column for every value that the question computes.
+    The rows come back with a column for every value that the question computes. Whether the target is a
+    class is seen by the estimator, unless said otherwise.
     """
     names = (*features, *([target] if target else ()))
     lowered = {name: lower_expression(Name(name), rows.scope) for name in names}
@@ -87,7 +92,10 @@ def declare_features(
         for name, column in zip(computed, columns, strict=True):
             lowered[name] = replace(lowered[name], value=column)
     return rows, CatalogFeatures(lowered).declare(
-        features, target, estimator, classifies=hasattr(estimator, "classes")
+        features,
+        target,
+        estimator,
+        classifies=hasattr(estimator, "classes") if classifies is None else classifies,
     )
 
 

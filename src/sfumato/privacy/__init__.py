@@ -21,6 +21,7 @@ from sfumato.privacy.deployments import DEPLOYMENTS, Deployment, compare_deploym
 from sfumato.privacy.events import (
     ApproxDP,
     BestOf,
+    Concentrated,
     DiscreteLaplace,
     Event,
     Exponential,
@@ -43,6 +44,7 @@ from sfumato.privacy.events import (
 )
 from sfumato.privacy.explain import Explanation, explain
 from sfumato.privacy.neighbours import Neighbours
+from sfumato.privacy.risk import epsilon_for_risk, event_success, guess_success
 from sfumato.privacy.sensitivity import Sensitivity, correlated_gaussian
 from sfumato.privacy.units import ROW, Unit
 
@@ -55,6 +57,7 @@ __all__ = [
     "BestOf",
     "Budget",
     "Caps",
+    "Concentrated",
     "Cost",
     "Deployment",
     "DiscreteLaplace",
@@ -86,10 +89,13 @@ __all__ = [
     "correlated_gaussian",
     "delta",
     "epsilon",
+    "epsilon_for_risk",
+    "event_success",
     "explain",
     "from_dict",
     "gaussian_sigma",
     "group",
+    "guess_success",
     "left",
     "mu",
     "posterior",

@@ -16,12 +16,11 @@ from operator import add, le
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import UsageError
+from sfumato.privacy.budget import Budget
 from sfumato.privacy.events import Event, Grouped, Parallel, Pure, Repeated, Sequential
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-    from sfumato.privacy.budget import Budget
 
 # Rényi orders are public and fixed: ledgers hold one integer for each. Dense where Gaussian noise of usual
 # budgets converts best; privacy holds for any set of orders.
@@ -55,6 +54,14 @@ class Cost:
     def __mul__(self, times: int) -> Cost:
         pure = None if self.pure is None else self.pure * times
         return Cost(pure, tuple(one * times for one in self.renyi), self.side * times)
+
+    def divide(self, parts: int) -> Cost:
+        """Return one of so many equal parts of a cost that was multiplied by their number."""
+        pure = None if self.pure is None else self.pure // parts
+        part = Cost(pure, tuple(one // parts for one in self.renyi), self.side // parts)
+        if part * parts != self:
+            raise ValueError("the cost has no such parts")
+        return part
 
     def to_dict(self) -> dict[str, Any]:
         """Return the form that the ledger keeps."""
@@ -120,7 +127,7 @@ def _sum_parts(event: Event) -> Cost:
         case Repeated():
             return _sum_parts(event.event) * event.times
         case Parallel():
-            return _dearest(map(_sum_parts, event.events))
+            return find_dearest(map(_sum_parts, event.events))
         case Grouped():
             return _sum_parts(event.reduce_group())
     return _price_single(event)
@@ -139,7 +146,10 @@ def _price_single(event: Event) -> Cost:
     )
 
 
-def _dearest(costs: Iterable[Cost]) -> Cost:
+_LARGEST, _SMALLEST = Fraction(2**64), Fraction(1, 2**30)
+
+
+def find_dearest(costs: Iterable[Cost]) -> Cost:
     """Return the largest of each component; pure ε is None where one of them has none."""
     dearest = NOTHING
     for cost in costs:
@@ -189,6 +199,21 @@ def _rate(roots: list[float]) -> float:
         shares = math.fsum(math.exp(-middle * 2.0**-20 * root) for root in roots)
         low, high = (low, middle) if shares <= (1 - _SLACK if middle else 1) else (middle, high)
     return high * 2.0**-20
+
+
+def find_epsilon(spent: Cost, delta: Fraction) -> Fraction:
+    """Return an ε whose budget (ε, δ) would hold a total, to three parts in a thousand; rounded up."""
+    if spent == NOTHING:
+        return Fraction(0)
+    low, high = Fraction(0), Fraction(1)
+    while not caps(Budget(high, delta)).holds(spent):
+        low, high = high, 2 * high
+        if high > _LARGEST:
+            raise UsageError("SF-N101", "No budget holds this total.")
+    while high - low > high / 400 and high > _SMALLEST:
+        middle = (low + high) / 2
+        low, high = (low, middle) if caps(Budget(middle, delta)).holds(spent) else (middle, high)
+    return high
 
 
 def left(caps: Caps, spent: Cost) -> Left:

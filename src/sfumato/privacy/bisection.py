@@ -21,7 +21,7 @@ def find_smallest(
     """Return nearly the smallest number above `low` for which `holds`, if it holds from some number on."""
     high = low + step
     while not holds(high):
-        low, high = high, low + 2 * (high - low) + step
+        low, high = high, high + 2 * (high - low)
         if high > _FARTHEST:
             raise UsageError("SF-N312", "No amount of noise or ε meets this requirement.")
     return _bisect(holds, low, high, precision)
@@ -33,7 +33,7 @@ def find_largest(
     """Return nearly the largest number above `low` for which `holds`, if it holds up to some number."""
     high = low + step
     while holds(high):
-        low, high = high, low + 2 * (high - low) + step
+        low, high = high, high + 2 * (high - low)
         if high > _FARTHEST:
             return high
     return _bisect(holds, high, low, precision)

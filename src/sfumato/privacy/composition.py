@@ -13,7 +13,7 @@ from sfumato.errors import UsageError
 from sfumato.privacy import gaussian
 from sfumato.privacy.conversion import Events, compose_events, renyi_delta, renyi_epsilon
 from sfumato.privacy.exact import parse_nonnegative, parse_probability
-from sfumato.privacy.losses.distribution import STEP, gaussian_mu, loss_distribution
+from sfumato.privacy.losses.distribution import STEP, gaussian_mu, has_curve_only, loss_distribution
 
 if TYPE_CHECKING:
     from sfumato.privacy.events import Event
@@ -37,8 +37,8 @@ def epsilon(events: Events, delta: Number, *, lower: bool = False, step: float =
     # If side δ alone exceeds the δ asked for, only a pure ε could help.
     if event.side_delta() >= share:
         return _pure(event)
-    numeric = loss_distribution(event, step).epsilon(share)
-    return min(_pure(event), numeric, renyi_epsilon(event, delta))
+    least = min(_pure(event), renyi_epsilon(event, delta))
+    return least if has_curve_only(event) else min(least, loss_distribution(event, step).epsilon(share))
 
 
 def delta(events: Events, epsilon: Number, *, lower: bool = False, step: float = STEP) -> float:
@@ -57,7 +57,8 @@ def delta(events: Events, epsilon: Number, *, lower: bool = False, step: float =
         return 0.0
     if event.side_delta() >= 1:
         return 1.0
-    return min(1.0, loss_distribution(event, step).delta(at), renyi_delta(event, at))
+    found = min(1.0, renyi_delta(event, at))
+    return found if has_curve_only(event) else min(found, loss_distribution(event, step).delta(at))
 
 
 def mu(events: Events) -> float:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from sfumato.errors import UsageError
 from sfumato.privacy.account import ORDERS
 from sfumato.privacy.events import (
+    Concentrated,
     Event,
     Exponential,
     Gaussian,
@@ -70,6 +71,11 @@ def rho(event: Event) -> Fraction:
 @rho.register
 def _(event: Gaussian) -> Fraction:
     return 1 / (2 * event.sigma * event.sigma)
+
+
+@rho.register
+def _(event: Concentrated) -> Fraction:
+    return event.rho
 
 
 @rho.register

@@ -10,6 +10,7 @@ from sfumato.errors import UsageError
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.conversion import excess_loss
 from sfumato.privacy.exact import Number, format_short, parse_exact, parse_whole
+from sfumato.privacy.risk import guess_success
 from sfumato.viz.tables import paragraphs
 
 SMOKER = (
@@ -64,14 +65,31 @@ class Explanation:
             f"(ε = {format_short(self.budget.epsilon)}{delta}){rarely}."
         )
 
+    @property
+    def success(self) -> float:
+        """Largest share of right guesses, of someone who guesses who is in the data; see `baseline`."""
+        return guess_success(self.budget.epsilon, self.budget.delta, self.prior)
+
+    @property
+    def baseline(self) -> float:
+        """Share of right guesses without any answer: that of the likelier case."""
+        return max(self.prior, 1 - self.prior)
+
     def sentences(self) -> list[str]:
         """Return everything there is to say, one sentence each."""
-        said = [self.sentence, self._consequence()]
+        said = [self.sentence, self._attack(), self._consequence()]
         if self.budget.delta:
             said.append(self._sacrifice())
         if self.budget.epsilon > WEAK:
             said.append("This is weak: such a guarantee alone hides little about one person.")
         return [*said, SMOKER, ALREADY_KNOWN]
+
+    def _attack(self) -> str:
+        without, best = _in_100(100 * self.baseline), _in_100(100 * self.success)
+        return (
+            f"Guesses whether people are in the data, right {without} times without the answers, are right "
+            f"at most {best} times with them, whatever the attack."
+        )
 
     def _consequence(self) -> str:
         factor = math.exp(min(float(self.budget.epsilon), 700))
@@ -109,6 +127,8 @@ class Explanation:
             "prior": self.prior,
             "posterior": self.posterior,
             "chance": self.chance,
+            "baseline": self.baseline,
+            "success": self.success,
             "sentences": self.sentences(),
         }
 

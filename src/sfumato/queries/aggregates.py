@@ -15,6 +15,7 @@ from sfumato.curator.question.measurement import (
     CovarianceOf,
     DistinctUnits,
     MeanOf,
+    ModeOf,
     QuantileOf,
     SumOf,
     VarianceOf,
@@ -22,7 +23,7 @@ from sfumato.curator.question.measurement import (
 from sfumato.curator.question.relation import Case, Expression, Literal, Name
 from sfumato.errors import PolicyError
 from sfumato.queries.expressions import counts_rows, parse_condition, parse_expression
-from sfumato.queries.leaves import describe_node, parse_number, refuse_other_parts
+from sfumato.queries.leaves import describe_node, parse_number, refuse_other_parts, spell_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,19 +34,11 @@ def parse_aggregate(item: exp.Expression) -> Aggregate:
     read = _AGGREGATES.get(type(item))  # the exact class: a subclass may mean something else
     if read is not None:
         return read(item)
-    if isinstance(item, exp.Mode):
-        raise PolicyError(
-            "SF-Q104",
-            "Function MODE is not supported.",
-            why="the most frequent value is chosen from noisy counts, which cost nothing to compare",
-            try_="SELECT ward, sex FROM visits GROUP BY ward, sex "
-            "QUALIFY ROW_NUMBER() OVER (PARTITION BY ward ORDER BY COUNT(*) DESC) = 1",
-        )
     raise PolicyError(
         "SF-Q104",
         f"{describe_node(item)} is not supported in an answer.",
-        known="COUNT, SUM, AVG, MEDIAN, QUANTILE, MIN, MAX, VARIANCE, STDDEV, COVAR, CORR, + - * / on them, "
-        "and the columns of GROUP BY",
+        known="COUNT, SUM, AVG, MEDIAN, QUANTILE, MODE, MIN, MAX, VARIANCE, STDDEV, COVAR, CORR, "
+        "+ - * / on them, and the columns of GROUP BY",
         try_="SELECT ward, COUNT(*) AS n … GROUP BY ward",
     )
 
@@ -55,12 +48,12 @@ def is_aggregate(item: exp.Expression) -> bool:
     return type(item) in _AGGREGATES
 
 
-def default_name(shown: Aggregate) -> str:
+def default_name(shown: Aggregate, node: exp.Expression) -> str:
     """Return the name of a column of the answer that was given none."""
     if shown == CountOf():
         return "count"
     if not isinstance(shown.of, Name):
-        raise PolicyError("SF-Q118", "A computed number needs a name.", try_="SUM(cost * 2) AS double")
+        return spell_name(node)
     return f"{_sql_name(shown)}_{shown.of.column}"
 
 
@@ -76,7 +69,13 @@ def _sql_name(shown: Aggregate) -> str:
             return _KINDS[type(shown)]
 
 
-_KINDS: dict[type[Any], str] = {CountOf: "count", DistinctUnits: "count", SumOf: "sum", MeanOf: "avg"}
+_KINDS: dict[type[Any], str] = {
+    CountOf: "count",
+    DistinctUnits: "count",
+    SumOf: "sum",
+    MeanOf: "avg",
+    ModeOf: "mode",
+}
 _QUANTILES = {MINIMUM_SHARE: "min", Fraction(1, 2): "median", 1 - MINIMUM_SHARE: "max"}
 
 
@@ -137,17 +136,20 @@ def _parse_quantile(item: exp.Expression) -> QuantileOf:
     return QuantileOf(parse_expression(item.this), parse_share(typed))
 
 
-def _parse_within_group(item: exp.Expression) -> QuantileOf:
-    """Return the quantile of PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY cost)."""
+def _parse_within_group(item: exp.Expression) -> QuantileOf | ModeOf:
+    """Return the quantile of PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY cost), or MODE() written so."""
     refuse_other_parts(item, "this", "expression")
     order = item.expression
     ordered = order.expressions[0] if isinstance(order, exp.Order) and len(order.expressions) == 1 else None
-    if ordered is None or not isinstance(item.this, exp.PercentileCont | exp.PercentileDisc):
+    if ordered is None or not isinstance(item.this, exp.PercentileCont | exp.PercentileDisc | exp.Mode):
         raise PolicyError(
-            "SF-Q104", "WITHIN GROUP is only supported after PERCENTILE_CONT.", try_="MEDIAN(cost)"
+            "SF-Q104", "WITHIN GROUP is only supported after PERCENTILE_CONT and MODE.", try_="MEDIAN(cost)"
         )
-    refuse_other_parts(item.this, "this")
     refuse_other_parts(ordered, "this", "desc")
+    if isinstance(item.this, exp.Mode):
+        refuse_other_parts(item.this)
+        return ModeOf(parse_expression(ordered.this))
+    refuse_other_parts(item.this, "this")
     wanted = parse_share(item.this.this)  # with DESC, it is counted from the largest value
     return QuantileOf(parse_expression(ordered.this), 1 - wanted if ordered.args.get("desc") else wanted)
 
@@ -197,6 +199,7 @@ _AGGREGATES: dict[type[exp.Expression], Callable[[exp.Expression], Aggregate]] =
     exp.Median: _unary_aggregate(lambda of: QuantileOf(of, Fraction(1, 2))),
     exp.Min: _unary_aggregate(lambda of: QuantileOf(of, MINIMUM_SHARE)),
     exp.Max: _unary_aggregate(lambda of: QuantileOf(of, 1 - MINIMUM_SHARE)),
+    exp.Mode: _unary_aggregate(ModeOf),
     exp.Quantile: _parse_quantile,
     exp.ApproxQuantile: _parse_quantile,
     exp.PercentileCont: _parse_quantile,

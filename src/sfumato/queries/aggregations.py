@@ -14,6 +14,7 @@ from sfumato.curator.question.measurement import (
     CovarianceOf,
     DistinctUnits,
     MeanOf,
+    ModeOf,
     QuantileOf,
     SumOf,
     VarianceOf,
@@ -92,6 +93,11 @@ def quantile(column: str, share: Number) -> QuantileOf:
 def median(column: str) -> QuantileOf:
     """Find a value that about half of the rows lie below."""
     return quantile(column, Fraction(1, 2))
+
+
+def mode(column: str) -> ModeOf:
+    """Find about the most frequent of the listed values of a column or an expression."""
+    return ModeOf(parse_column(column))
 
 
 def min(column: str) -> QuantileOf:

@@ -11,7 +11,7 @@ from sqlglot import exp
 from sfumato.curator.question.measurement import Arithmetic, Figure
 from sfumato.errors import PolicyError
 from sfumato.queries import aggregates
-from sfumato.queries.leaves import parse_column_name, parse_number, refuse_other_parts
+from sfumato.queries.leaves import parse_column_name, parse_number, refuse_other_parts, spell_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -47,11 +47,11 @@ def parse_figure(node: exp.Expression, known: Mapping[str, Figure]) -> Figure:
     return aggregates.parse_aggregate(node)
 
 
-def default_name(shown: Figure) -> str:
+def default_name(shown: Figure, node: exp.Expression) -> str:
     """Return the name of a column of the answer that was given none."""
     if isinstance(shown, Arithmetic | Fraction):
-        raise PolicyError("SF-Q118", "A computed number needs a name.", try_="SUM(cost) / COUNT(*) AS per")
-    return aggregates.default_name(shown)
+        return spell_name(node)
+    return aggregates.default_name(shown, node)
 
 
 def _find_number(name: str, known: Mapping[str, Figure]) -> Figure:

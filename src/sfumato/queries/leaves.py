@@ -179,6 +179,11 @@ _SIGNS: dict[type[exp.Expression], str] = {
 }
 
 
+def spell_name(node: exp.Expression) -> str:
+    """Return the name of a computed column that was given none: what was typed, as DuckDB names it."""
+    return node.sql(dialect="duckdb", normalize_functions="lower")[:80]
+
+
 def describe_node(node: Any) -> str:
     """Return what stands there as SQL writes it: a sign, a function's name or a keyword."""
     if isinstance(node, exp.Anonymous | exp.Var):

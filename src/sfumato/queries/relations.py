@@ -33,6 +33,7 @@ from sfumato.queries.leaves import (
     parse_position,
     parse_sides,
     refuse_other_parts,
+    spell_name,
 )
 
 if TYPE_CHECKING:
@@ -236,9 +237,7 @@ def _parse_output_column(item: exp.Expression) -> tuple[str, Expression]:
         refuse_other_parts(item, "this", "alias")
         return parse_identifier(item.args["alias"]), parse_expression(item.this)
     computed = parse_expression(item)
-    if isinstance(computed, Name):
-        return computed.column, computed
-    raise PolicyError("SF-Q118", "A computed column needs a name.", try_="cost * 2 AS double")
+    return computed.column if isinstance(computed, Name) else spell_name(item), computed
 
 
 def _strip_alias(item: Any) -> Any:

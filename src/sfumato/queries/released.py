@@ -229,6 +229,8 @@ class ReleasedReader:
 
     def read_in(self, node: exp.Expression) -> Derived:
         refuse_other_parts(node, "this", "expressions")
+        if not node.expressions:
+            raise PolicyError("SF-Q111", "IN needs a list of values.", try_="n IN (1, 2, 3)")
         part = self.read(node.this)
         tests = tuple(AnswerCall("=", (part, self.read(each))) for each in node.expressions)
         return AnswerCall("or", tests)

@@ -31,7 +31,13 @@ from sfumato.queries.answer_clauses import (
 )
 from sfumato.queries.expressions import parse_expression
 from sfumato.queries.figures import default_name, parse_figure
-from sfumato.queries.leaves import parse_column_name, parse_identifier, parse_position, refuse_other_parts
+from sfumato.queries.leaves import (
+    parse_column_name,
+    parse_identifier,
+    parse_position,
+    refuse_other_parts,
+    spell_name,
+)
 from sfumato.queries.relations import optional_names, parse_group_key, parse_rows, parse_with
 from sfumato.queries.released import ReleasedReader
 
@@ -168,7 +174,14 @@ def _parse_output(item: exp.Expression, keys: GroupByKeys) -> Output:
     alias, item = _parse_alias(item)
     place = keys.find_place(item)
     if place is not None:
-        return Output(alias or _key_name(keys.expressions[place]), GroupKey(place))
+        return Output(alias or _key_name(keys.expressions[place], item), GroupKey(place))
+    if isinstance(item, exp.Star):
+        raise PolicyError(
+            "SF-Q108",
+            "* asks for the rows themselves.",
+            why="single rows are never shown",
+            try_="SELECT COUNT(*) FROM visits, or DESCRIBE visits for what is declared",
+        )
     if isinstance(item, exp.Column):
         name = str(parse_column_name(item))[:80]
         raise PolicyError(
@@ -180,7 +193,7 @@ def _parse_output(item: exp.Expression, keys: GroupByKeys) -> Output:
     shown = parse_figure(item, {})
     if isinstance(shown, Fraction):
         raise PolicyError("SF-Q104", "A column of the answer is a constant.", try_="COUNT(*)")
-    return Output(alias or default_name(shown), shown)
+    return Output(alias or default_name(shown, item), shown)
 
 
 def _parse_alias(item: exp.Expression) -> tuple[str | None, exp.Expression]:
@@ -190,10 +203,8 @@ def _parse_alias(item: exp.Expression) -> tuple[str | None, exp.Expression]:
     return parse_identifier(item.args["alias"]), item.this
 
 
-def _key_name(key: Expression) -> str:
-    if isinstance(key, Name):
-        return key.column
-    raise PolicyError("SF-Q118", "A computed group needs a name.", try_="FLOOR(age / 10) AS decade")
+def _key_name(key: Expression, node: exp.Expression) -> str:
+    return key.column if isinstance(key, Name) else spell_name(node)
 
 
 def _parse_clauses(select: exp.Select, keys: GroupByKeys, outputs: tuple[Output, ...]) -> dict[str, Any]:
@@ -262,10 +273,10 @@ def _default_name(
         return parse_column_name(node).column
     if keys is not None and isinstance(shown, AnswerColumn):
         if shown.place < len(keys.expressions):
-            return _key_name(keys.expressions[shown.place])
+            return _key_name(keys.expressions[shown.place], node)
         marks = len(keys.expressions) * (2 if reader.levels else 1)
-        return default_name(list(reader.aggregates)[shown.place - marks])
-    raise PolicyError("SF-Q118", "A computed number needs a name.", try_="ROUND(AVG(cost), 2) AS mean")
+        return default_name(list(reader.aggregates)[shown.place - marks], node)
+    return spell_name(node)
 
 
 def _read_stage(

@@ -4,16 +4,21 @@ This room imports no other room, so notebooks, documentation and pages can share
 """
 
 from sfumato.viz.account import budget_bar, budget_bars
+from sfumato.viz.attacks import attack_bars
 from sfumato.viz.chart import Chart, check_target
-from sfumato.viz.curves import belief_curve, step_curve, tradeoff_curve
+from sfumato.viz.curves import belief_curve, spent_curve, step_curve, tradeoff_curve
 from sfumato.viz.experiment import histogram_errors
 from sfumato.viz.grids import heatmap
 from sfumato.viz.intervals import bars, grouped_bars
 from sfumato.viz.learning import learning_curves
-from sfumato.viz.tables import definition_table, html_table, paragraphs
+from sfumato.viz.regret import regret_curves
+from sfumato.viz.samples import sample_grid
+from sfumato.viz.tables import NamedLines, definition_table, html_table, paragraphs
 
 __all__ = [
     "Chart",
+    "NamedLines",
+    "attack_bars",
     "bars",
     "belief_curve",
     "budget_bar",
@@ -26,6 +31,9 @@ __all__ = [
     "html_table",
     "learning_curves",
     "paragraphs",
+    "regret_curves",
+    "sample_grid",
+    "spent_curve",
     "step_curve",
     "tradeoff_curve",
 ]

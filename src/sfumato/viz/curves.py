@@ -54,6 +54,15 @@ def step_curve(cuts: ArrayLike, values: ArrayLike, *, x: str, y: str) -> Chart:
     return make_chart({"width": SIDE, "height": SIDE, **_line(points, across, up, mark)}, title=f"{y} by {x}")
 
 
+def spent_curve(steps: ArrayLike, spent: ArrayLike, *, title: str, subtitle: str = "") -> Chart:
+    """Return the chart of what a run had cost after so many steps."""
+    points = to_rows({"steps": to_numbers(steps), "spent": to_numbers(spent)})
+    across = {"field": "steps", "type": "quantitative", "title": "steps", "scale": {"nice": False}}
+    up = {"field": "spent", "type": "quantitative", "title": "ε so far"}
+    line = _line(points, across, up, {"color": PALETTE[0], "strokeWidth": 2.5})
+    return make_chart({"width": SIDE, "height": SIDE, **line}, title=title, subtitle=subtitle)
+
+
 _TEST: Final = "Errors of the best test for one person"
 _BELIEF: Final = "What an observer can come to believe"
 _GREY: Final = {"color": MUTED, "strokeWidth": 1.5, "strokeDash": [4, 4]}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,27 @@ def definition_table(pairs: Iterable[tuple[str, str]]) -> str:
         for name, meaning in pairs
     )
     return f"<table><tbody>{rows}</tbody></table>"
+
+
+class NamedLines(ABC):
+    """Shown as lines that begin with a name, in text and in notebooks."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def _lines(self) -> Sequence[tuple[str, str]]:
+        """Return the names, and what is said under each."""
+
+    def __str__(self) -> str:
+        lines = self._lines()
+        width = max(len(name) for name, _ in lines)
+        return "\n".join(f"{name:<{width}}  {text}" for name, text in lines)
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        return definition_table(self._lines())
 
 
 def _line(cells: Sequence[str], align: str) -> str:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.unit.interruption import interrupt_at
 
 import sfumato as sf
-from sfumato.curator.incidents import find_interrupt
 from sfumato.engines.duckdb import run
+from sfumato.errors.interrupts import find_interrupt
 from sfumato.privacy.account import price
 from sfumato.privacy.events import Pure
 
@@ -79,3 +81,36 @@ def test_other_errors_are_no_interrupts() -> None:
     error.__cause__ = KeyError()
     error.__cause__.__context__ = error
     assert find_interrupt(error) is None
+
+
+def test_ctrl_c_while_another_thread_reads_leaves_no_lock_held() -> None:
+    """Wherever it comes, a read that was begun is waited for, and nobody waits for ever."""
+    place, interruption, said = 0, None, list[str]()
+
+    def read() -> None:
+        said.append("begun")
+        time.sleep(0.001)
+        said.append("over")
+
+    while interruption is None or interruption.left <= 0:
+        place += 1
+        said.clear()
+        with interrupt_at(run._ask, place) as interruption:
+            run._ask(read, lambda: None)
+        assert said in ([], ["begun", "over"])
+    assert place > 9
+
+
+def test_after_ctrl_c_in_a_read_the_process_can_still_fork(monkeypatch: pytest.MonkeyPatch) -> None:
+    snapshots, place, interruption = run.SNAPSHOTS, 0, None
+    monkeypatch.setattr(run.Snapshots, "_cursor", lambda *_: None)
+    entered = run.Snapshots.open_cursor.__wrapped__  # type: ignore[attr-defined]
+    while interruption is None or interruption.left <= 0:
+        place += 1
+        with interrupt_at(entered, place) as interruption, snapshots.open_cursor({}, None):
+            pass
+        child = os.fork()
+        if child == 0:
+            os._exit(0)
+        os.waitpid(child, 0)
+    assert place > 9

@@ -22,6 +22,7 @@ from sfumato.engines.values import (
     Greatest,
     Least,
     Lookup,
+    Missing,
     Multiply,
     UnitBlock,
     Value,
@@ -147,3 +148,22 @@ def test_a_column_of_no_known_range_is_refused_or_taken_to_be_wide() -> None:
     assert not ranges.is_narrow(Divide(unknown, Constant(WIDEST)))
     assert ranges.is_narrow(A)
     assert not ValueRanges({}).is_narrow(Constant(1))
+
+
+def test_factors_may_be_multiplied_in_any_order() -> None:
+    """Spark multiplies constants first, and leaves out choices that it sees are none."""
+    ranges = ValueRanges({B: (0, 2**40)})
+    nothing = Multiply(B, Constant(0))
+    chosen = Choose(Missing(B), Constant(None), nothing)
+    assert ranges.is_narrow(nothing)
+    for each in (nothing, chosen, Either(nothing, Constant(3))):
+        assert not ranges.is_narrow(Multiply(each, each))
+    halved = Divide(Multiply(B, Constant(2**20)), Constant(2**40))
+    assert ranges.is_narrow(Multiply(halved, halved))
+
+
+def test_addends_may_be_added_in_any_order() -> None:
+    ranges = ValueRanges({B: (2**61, 2**61 + 5)})
+    small = Add(B, Constant(-(2**61) + 7))
+    assert ranges.find(Add(small, small)) == (14, 24)
+    assert not ranges.is_narrow(Add(small, small))

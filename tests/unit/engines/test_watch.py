@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
+from tests.unit.interruption import interrupt_at
 
+from sfumato.engines import watch
 from sfumato.engines.duckdb import DuckDBEngine
 from sfumato.engines.limits import RunLimits, limit_runs
 from sfumato.engines.program import CellSums, Counted
 from sfumato.engines.rows import ALL, Joined, Scan
 from sfumato.engines.snapshot import Preparation, StoredGrid
-from sfumato.engines.watch import RunEndedError, end_runs
+from sfumato.engines.watch import RunEndedError, end_runs, watch_run
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -63,3 +65,17 @@ def test_questions_of_every_process_are_ended_before_their_snapshot_is_erased(en
     with end_runs(engine.folder, "another"):
         assert engine.run(SHORT).tolist() == [[ROWS]]
     assert not list(engine.folder.glob("*.ending"))
+
+
+def test_ctrl_c_when_a_run_begins_or_ends_leaves_it_to_nobody() -> None:
+    """Else the next question would wait for ever, or be ended in the place of this one."""
+    place, interruption = 0, None
+    watched = watch_run.__wrapped__  # type: ignore[attr-defined]
+    while interruption is None or interruption.left <= 0:
+        place += 1
+        with interrupt_at(watched, place) as interruption, watch_run(lambda: None, None, ()):
+            pass
+        assert watch._WATCH._turn.acquire(timeout=9)
+        watch._WATCH._turn.release()
+        assert not watch._WATCH._runs
+    assert place > 9

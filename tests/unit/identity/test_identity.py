@@ -43,7 +43,7 @@ def identities() -> list[tuple[str, Cost, str]]:
         for name, spend in SPENDS.items():
             if resolved.discovers_keys and not getattr(spend, "delta", 0):
                 continue
-            if resolved.quantiles and not isinstance(spend, PureSpend):
+            if resolved.choices and not isinstance(spend, PureSpend):
                 continue
             plan = price_question(resolved, spend)
             found.append((plan.request, price(plan.event), f"{name}: {' '.join(sql.split())}"))

@@ -3,29 +3,19 @@
 from __future__ import annotations
 
 import os
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from copy import copy
-from dataclasses import replace
-from threading import Event, Thread
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
 import pytest
+from tests.conformance.endless import SAID, TABLE, check_drop_ends_questions, finish, plan_endless
 
 import sfumato as sf
 from sfumato.curator.payer import Payer
-from sfumato.engines.rows import Joined, Scan
-from sfumato.errors import PolicyError, SealedError
-from sfumato.ledger import failpoints
+from sfumato.errors import SealedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
-
-ROWS = 3000
-TABLE = pa.table({"who": [1] * ROWS, "x": [1] * ROWS})
-SAID: dict[str, Any] = {"unit": sf.Unit("who", max_rows=ROWS), "columns": {"x": sf.between(0, 9, step=1)}}
 
 
 @pytest.fixture
@@ -34,14 +24,6 @@ def lab(tmp_path: Path) -> sf.Lab:
     for name in ("big", "small"):
         lab.register(name, TABLE, **SAID, budget=sf.Budget(epsilon=100))
     return lab
-
-
-def finish(work: Callable[[], object]) -> None:
-    """Do it, or fail where it would have waited for ever."""
-    thread = Thread(target=work, daemon=True)
-    thread.start()
-    thread.join(30)
-    assert not thread.is_alive()
 
 
 @contextmanager
@@ -82,41 +64,16 @@ def test_a_snapshot_that_is_read_is_not_erased(lab: sf.Lab) -> None:
         assert not alone
 
 
-def endless(lab: sf.Lab, name: str) -> Any:
-    """A question of years about a table: every four rows of its one unit, past the limits on work."""
-    plan = lab.session().sql(f"SELECT COUNT(*) AS n FROM {name}").quote(epsilon=1).plan
-    snapshot = lab.table(name).snapshot_name
-    rows: Scan | Joined = Scan(snapshot, 0)
-    for at in range(1, 4):
-        rows = Joined(rows, Scan(snapshot, at), same_unit=True)
-    (step,) = plan.steps
-    endless = copy(plan)
-    object.__setattr__(endless, "steps", (replace(step, program=replace(step.program, rows=rows)),))
-    return endless
-
-
 def test_a_drop_ends_questions_that_read_the_table(lab: sf.Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    charged = Event()
-    monkeypatch.setattr(failpoints, "reach", lambda name: charged.set() if name == "charge:durable" else None)
-    plan = endless(lab, "big")
-    with ThreadPoolExecutor(1) as threads:
-        asked = threads.submit(Payer(lab, None).pay, plan, "endless")
-        charged.wait()
-        finish(lambda: lab.drop("big"))
-        with pytest.raises(SealedError, match="SF-X901"):
-            asked.result()
-    assert lab.ledger.read_spent("population:who") == plan.cost
+    check_drop_ends_questions(lab, "big", monkeypatch)
     assert not list((lab.folder / "snapshots").glob("big-1*"))
-    with pytest.raises(PolicyError, match="SF-C135"):
-        Payer(lab, None).pay(plan, "endless")
-    assert lab.ledger.read_spent("population:who") == plan.cost
 
 
 def test_a_question_that_exceeds_the_labs_limits_says_the_one_sentence(lab: sf.Lab) -> None:
     lab.limit_questions(seconds=0.2, memory=2**30)
     assert (lab.limits.seconds, sf.open(lab.folder).limits) == (0.2, lab.limits)
     with pytest.raises(SealedError, match="SF-X901"):
-        Payer(lab, None).pay(endless(lab, "big"), "endless")
+        Payer(lab, None).pay(plan_endless(lab, "big"), "endless")
     assert lab.session().sql("SELECT COUNT(*) AS n FROM big").release(epsilon=1)
     for wrong in ({"seconds": 0}, {"memory": -1}, {"spill": 0.5}, {"seconds": "long"}):
         with pytest.raises(sf.errors.UsageError, match="SF-C138"):

@@ -58,7 +58,8 @@ def test_both_are_charged_once(lab: sf.Lab) -> None:
     assert quote.admitted
     assert "a number to compare with" in str(quote)
     assert quote.share == pytest.approx(2 * quote.numbers[0].share)
-    first = asked.release(epsilon=1, key="mine")
+    with recording(Exact()):  # noise on six rows often leaves no average to compare with
+        first = asked.release(epsilon=1, key="mine")
     assert spent(lab) == pytest.approx(1, rel=1e-6)
     assert lab.session().sql(ASKED).release(epsilon=1).to_arrow() == first.to_arrow()
     assert spent(lab) == pytest.approx(1, rel=1e-6)

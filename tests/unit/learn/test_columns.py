@@ -14,6 +14,7 @@ from sklearn.compose import ColumnTransformer
 import sfumato as sf
 from sfumato import learn
 from sfumato.errors import SfumatoError
+from sfumato.oracle.coded_columns import code_columns
 
 RNG = np.random.default_rng(5)
 ROWS = 2000
@@ -157,6 +158,13 @@ def test_closer_bounds_than_those_of_the_catalog(session: Any) -> None:
 
 
 # ---- manners -----------------------------------------------------------------------------------------------
+
+
+def test_two_columns_of_one_name_are_refused() -> None:
+    """Sensitivities count one indicator of each name."""
+    with pytest.raises(SfumatoError) as refused:
+        code_columns(["ward", "ward"], {"ward": ["A", "B"]}, None)
+    assert refused.value.code == "SF-E150"
 
 
 def test_columns_of_arrays_go_by_their_places() -> None:

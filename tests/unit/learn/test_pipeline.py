@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from sklearn import preprocessing as plain
 from sklearn.compose import ColumnTransformer
+from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.impute import SimpleImputer
 
 from sfumato import learn
@@ -71,3 +72,20 @@ def test_coefficients_reproduce_the_scores_of_missing_numbers() -> None:
     missing = np.array([[np.nan], [82.0]])
     found = model.clip_rows(missing) @ model.coef_[0] + model.intercept_[0]
     assert found == pytest.approx(model.decision_function(missing))
+
+
+class _Keeps(plain.FunctionTransformer):  # type: ignore[misc]
+    """Says that it needs no fit, and keeps the rows."""
+
+    def fit(self, X: Any, y: Any = None) -> Any:
+        self.rows_ = X
+        return self
+
+
+@pytest.mark.parametrize("kind", ["process", "subclass", "instance"])
+def test_a_step_that_needs_no_fit_may_still_keep_rows(kind: str) -> None:
+    function = plain.FunctionTransformer()
+    function.fit = lambda X, y=None: function
+    steps = {"process": GaussianProcessRegressor(), "subclass": _Keeps(), "instance": function}
+    with pytest.raises(SfumatoError, match="SF-E157"):
+        learn.make_pipeline(learn.StandardScaler(epsilon=0.1, bounds=(0, 1)), steps[kind])

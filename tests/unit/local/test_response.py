@@ -22,7 +22,7 @@ from sfumato.privacy import events
 from sfumato.privacy.neighbours import Neighbours
 
 LN3 = math.log(3)
-FALSE_ALARM = 1e-7
+FALSE_ALARM = 1e-10
 
 
 def exceeds(odds: Fraction, epsilon: Fraction) -> bool:
@@ -158,6 +158,7 @@ def test_shares_of_many_answers_add_to_one() -> None:
     assert sum(found.shares) == pytest.approx(1)
     assert len(found.to_dict()["intervals"]) == 5
     assert "share of 4" in str(found)
+    assert len(found.plot().spec["data"]["values"]) == 5
     assert found._repr_html_().startswith("<table>")
 
 

@@ -19,7 +19,7 @@ from sfumato.noise import Histograms, QuantileMechanism, QuantilesMechanism
 from sfumato.noise.ranks import CellRanges, RankTarget
 from sfumato.privacy import events
 
-FALSE_ALARM = 1e-7
+FALSE_ALARM = 1e-10
 HALF = Fraction(1, 2)
 
 

@@ -15,7 +15,7 @@ from sfumato.noise.ranges import best_branching
 from sfumato.noise.trees import SumTree, build_tree
 from sfumato.privacy import events
 
-FALSE_ALARM = 1e-7
+FALSE_ALARM = 1e-10
 SHAPES = [(1, 2), (2, 2), (5, 2), (8, 2), (13, 3), (16, 4), (17, 4), (10, 10), (10, 50), (30, 5), (33, 2)]
 
 

@@ -17,7 +17,7 @@ from sfumato.errors import UsageError
 from sfumato.noise import BlockMean, BlockMedian, Histograms, LaplaceNoise, UnitBlocks
 from sfumato.privacy import events
 
-FALSE_ALARM = 1e-7
+FALSE_ALARM = 1e-10
 BLOCKS = UnitBlocks(10, b"key")
 
 

@@ -19,8 +19,9 @@ def test_counts_so_far_lie_within_their_intervals() -> None:
         counts = rng.poisson(20, 100)
         told = counter.run(counts)
         held.append(np.abs(told - np.cumsum(counts)) <= counter.half_widths(0.95))
-    # Ticks of one stream are correlated; sixty streams keep the share well above this.
-    assert np.mean(held) > 0.9
+    # Ticks of one stream are correlated: its share has a deviation of .06 and a long tail. By Cramér's bound
+    # over simulated streams, sixty have a mean this low once in 1e12 runs.
+    assert np.mean(held) > 0.87
 
 
 def test_rho_and_epsilon_are_prices_of_the_same_kind() -> None:
@@ -35,8 +36,9 @@ def test_the_error_of_a_window_is_that_of_its_draws(window: int) -> None:
     stream.run([[]] * 60)
     told = stream.values(window).astype(float)
     spread = np.sqrt((told**2).mean(axis=1))
-    # The root of a mean of 3,000 squares deviates by 1.3 %; differences of rounded sums are rounded twice.
-    np.testing.assert_allclose(spread, stream.half_widths(0.6826894921370859, window), rtol=0.09)
+    # The root of a mean of 3,000 squares deviates by 1.3 %; differences of rounded sums are rounded twice,
+    # which adds up to 3 %. Eight deviations are left.
+    np.testing.assert_allclose(spread, stream.half_widths(0.6826894921370859, window), rtol=0.14)
 
 
 def test_sums_and_means_follow_their_values() -> None:
@@ -118,3 +120,28 @@ def test_an_endless_counter_goes_on() -> None:
 def test_what_is_refused(wrong: object, code: str) -> None:
     with pytest.raises(UsageError, match=code):
         wrong()  # type: ignore[operator]
+
+
+def test_a_decay_weighs_ticks_and_its_error_is_that_of_its_draws() -> None:
+    counter = sf.online.Counter(horizon=4, rho=10**6)
+    counter.run([8, 0, 4, 2])
+    np.testing.assert_allclose(counter.values(decay=0.5), [8, 4, 6, 5])
+    stream = sf.online.Histogram(range(3000), horizon=60, rho=0.5)
+    stream.run([[]] * 60)
+    spread = np.sqrt((stream.values(decay=0.9) ** 2).mean(axis=1))
+    np.testing.assert_allclose(spread, stream.half_widths(0.6826894921370859, decay=0.9), rtol=0.09)
+    for wrong in ({"decay": 1}, {"decay": 0}, {"decay": 0.5, "window": 2}):
+        with pytest.raises(UsageError, match="SF-N613"):
+            counter.values(**wrong)
+
+
+def test_ticks_out_of_order_or_repeated_change_nothing() -> None:
+    total = sf.online.Sum(0, 10, horizon=3, rho=10**6)
+    total.add([4], tick=0)
+    for tick in (0, 2):
+        with pytest.raises(PolicyError, match="SF-N614"):
+            total.add([5], tick=tick)
+    with pytest.raises(UsageError, match="SF-N611"):
+        total.add([float("nan")], tick=1)
+    assert round(total.add([5], tick=1)) == 9
+    assert total.tick == 2

@@ -10,6 +10,7 @@ import pytest
 from sfumato.errors import UsageError
 from sfumato.privacy import (
     ApproxDP,
+    Concentrated,
     DiscreteLaplace,
     Event,
     Exponential,
@@ -175,6 +176,14 @@ def test_samples_of_fixed_size_have_a_curve_only() -> None:
     assert refusal.value.code == "SF-N311"
     assert 0 < renyi_epsilon(run, 1e-5) < 5
     assert epsilon(Sampled.fixed(Pure(1), 1, 100), 0) == pytest.approx(math.log1p(0.01 * math.expm1(1)))
+
+
+def test_what_is_concentrated_has_the_epsilon_of_its_rho() -> None:
+    for run in ([Concentrated(0.02)], [Concentrated(0.01), Gaussian(10)] * 2):
+        assert 0 < epsilon(run, 1e-6) == renyi_epsilon(run, 1e-6) < 2
+        assert 0 < delta(run, 1) == renyi_delta(run, 1) < 1e-3
+    with pytest.raises(UsageError, match="SF-N311"):
+        epsilon([Concentrated(0.02)], 1e-6, lower=True)
 
 
 def test_no_lower_bound_where_the_price_of_a_group_is_only_a_bound() -> None:

@@ -13,6 +13,7 @@ from sfumato.privacy import (
     ORDERS,
     ApproxDP,
     BestOf,
+    Concentrated,
     DiscreteLaplace,
     Event,
     Exponential,
@@ -201,6 +202,7 @@ ALL: list[Event] = [
     Sampled(Gaussian(1), 0.01),
     Sampled.fixed(RandomizedAnswer(1), 3, 100),
     BestOf(Gaussian(5), 0.1, 1),
+    Concentrated(0.25),
 ]
 
 

@@ -10,6 +10,7 @@ from sfumato.curator.plan.steps import Choices, DiscoveredKeys, QuestionStep
 from sfumato.engines import program as asked
 from sfumato.engines import rows as source
 from sfumato.engines import values as of
+from sfumato.noise import ModeMechanism
 
 
 def plan(plan: QuestionPlan) -> str:
@@ -45,7 +46,8 @@ def step(each: QuestionStep) -> str:
         case Choices():
             lines += map(_key, program.keys)
             shares = getattr(each.mechanism, "shares", None)
-            chosen = "an end" if shares is None else f"shares {', '.join(map(str, shares))}"
+            alone = "the mode" if isinstance(each.mechanism, ModeMechanism) else "an end"
+            chosen = alone if shares is None else f"shares {', '.join(map(str, shares))}"
             lines.append(
                 f"choose {value(program.value)} [{program.size}]: {chosen}, {each.rows} rows per unit"
             )

@@ -13,6 +13,7 @@ from sfumato.curator.catalog.calendar import MONTHS, SECONDS
 from sfumato.curator.catalog.domains import Domain, FreeTexts, Listed, Numbers, Periods
 from sfumato.curator.gate import decode_answer
 from sfumato.curator.plan.steps import Choices, DiscoveredKeys, sortable_key
+from sfumato.noise import ModeMechanism
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,18 +22,18 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.curator.plan.plan import QuestionPlan
-    from sfumato.noise import ExtremeMechanism, QuantilesMechanism
+    from sfumato.curator.plan.steps import ChoiceMechanism
 
     Key = tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ChosenQuantiles:
-    """Places chosen for the quantiles of one value: one row a share, one column a cell."""
+class ChosenPlaces:
+    """Places chosen for the quantiles of one value, one row a share, or for its mode; one column a cell."""
 
     places: NDArray[Any]
-    rounds: tuple[QuantilesMechanism | ExtremeMechanism, ...]
-    """Mechanisms that chose them; where there are several, places are weighted means of their choices."""
+    rounds: tuple[ChoiceMechanism, ...]
+    """Mechanisms that chose them: several of several levels, or where answers were combined."""
     size: int
     """Number of places that were chosen among."""
 
@@ -50,8 +51,8 @@ class NoisyAnswer:
     """One row a measured sum, one column a cell; whole numbers unless several answers were combined."""
     laws: tuple[NoiseLaw, ...]
     """The noise in each sum."""
-    chosen: tuple[ChosenQuantiles, ...]
-    """Choices for each value that quantiles were asked of, in the order of the plan."""
+    chosen: tuple[ChosenPlaces, ...]
+    """Choices for each value that quantiles or modes were asked of, in the order of the plan."""
     keys: tuple[Key, ...] | None
     """Keys that were discovered, as engines name them; none where groups are listed."""
     cells: int
@@ -65,7 +66,7 @@ class NoisyAnswer:
     def take(self, cells: Sequence[int]) -> NoisyAnswer:
         """Return the answer for some of the cells, in this order."""
         at = np.array(cells, dtype=np.intp)
-        chosen = tuple(ChosenQuantiles(each.places[:, at], each.rounds, each.size) for each in self.chosen)
+        chosen = tuple(ChosenPlaces(each.places[:, at], each.rounds, each.size) for each in self.chosen)
         keys = None if self.keys is None else tuple(self.keys[i] for i in at)
         return NoisyAnswer(
             self.sums[:, at], tuple(law.at(at) for law in self.laws), chosen, keys, at.size, self.rounds
@@ -77,23 +78,31 @@ class NoisyAnswer:
 
 def read_answer(plan: QuestionPlan, text: str) -> NoisyAnswer:
     """Return what the ledger kept for this plan, in the form that `match_kept_form` found."""
-    sums: list[list[int]] = []
-    chosen: list[ChosenQuantiles] = []
+    sums: list[list[list[int]]] = []
+    chosen: list[tuple[Choices, NDArray[Any]]] = []
     keys: tuple[Key, ...] | None = None
-    # At most one step has sums: they are measured together, for one price.
+    # At most one step of a level has sums: they are measured together, for one price.
     for step, answer in zip(plan.steps, decode_answer(text), strict=True):
         if isinstance(step, Choices):
-            chosen.append(
-                ChosenQuantiles(np.array(answer, dtype=np.int64), (step.mechanism,), step.program.size)
-            )
+            chosen.append((step, np.array(answer, dtype=np.int64)))
         elif isinstance(step, DiscoveredKeys):
-            keys, sums = tuple(tuple(key) for key in answer[0]), answer[1:]
+            keys, sums = tuple(tuple(key) for key in answer[0]), [answer[1:]]
         else:
-            sums = answer
+            sums.append(answer)
     cells = plan.resolved.cells if keys is None else len(keys)
+    # Choices come in the same order at every level.
+    size = len(plan.resolved.choices)
+    places = tuple(_side_by_side(chosen[at::size]) for at in range(size))
     if plan.question.levels:
-        return NoisyAnswer(agree_levels(plan, decode_answer(text)), level_laws(plan), (), None, cells)
-    return NoisyAnswer(_whole(sums, cells), noise_laws(plan), tuple(chosen), keys, cells)
+        return NoisyAnswer(agree_levels(plan, sums), level_laws(plan), places, None, cells)
+    return NoisyAnswer(_whole(sums[0] if sums else [], cells), noise_laws(plan), places, keys, cells)
+
+
+def _side_by_side(levels: Sequence[tuple[Choices, NDArray[Any]]]) -> ChosenPlaces:
+    """Return one choice at all levels, the cells of one level after those of another."""
+    mechanisms = tuple(dict.fromkeys(step.mechanism for step, _ in levels))
+    places = np.concatenate([places for _, places in levels], axis=1)
+    return ChosenPlaces(places, mechanisms, levels[0][0].program.size)
 
 
 def match_kept_form(plan: QuestionPlan, text: str) -> QuestionPlan:
@@ -167,11 +176,14 @@ def _share(ours: Floats, theirs: Floats) -> Floats:
     return np.asarray(ours / (ours + theirs))
 
 
-def _between(one: ChosenQuantiles, other: ChosenQuantiles) -> ChosenQuantiles:
-    """Return places between those of two answers, nearer to the sharper one."""
+def _between(one: ChosenPlaces, other: ChosenPlaces) -> ChosenPlaces:
+    """Return places between those of two answers, nearer to the sharper one; the sharper one's modes."""
+    # Nothing lies between two values that have no order.
+    if isinstance(one.rounds[0], ModeMechanism):
+        return one if one.sharpness > other.sharpness else other
     share = one.sharpness / (one.sharpness + other.sharpness)
     places = share * one.places + (1 - share) * other.places
-    return ChosenQuantiles(places, one.rounds + other.rounds, one.size)
+    return ChosenPlaces(places, one.rounds + other.rounds, one.size)
 
 
 def _spread(noisy: NoisyAnswer, keys: tuple[Key, ...]) -> tuple[NoisyAnswer, NDArray[np.bool_]]:

@@ -10,16 +10,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.curator.answers.answer import NoisyAnswer, noise_laws
-from sfumato.curator.answers.intervals import find_ranked
+from sfumato.curator.answers.intervals import find_choice
 from sfumato.curator.answers.post_processing import compute_interval, is_linear
 from sfumato.curator.answers.rank_error import rank_error
 from sfumato.curator.plan.plan import price_question
 from sfumato.curator.plan.spend import PureSpend
 from sfumato.curator.plan.steps import Choices, DiscoveredKeys
-from sfumato.curator.question.measurement import CovarianceOf, MeanOf, QuantileOf, VarianceOf
+from sfumato.curator.question.measurement import (
+    ChosenAggregate,
+    CovarianceOf,
+    MeanOf,
+    ModeOf,
+    VarianceOf,
+)
 from sfumato.curator.question.relation import Name
 from sfumato.errors import PolicyError, UsageError
-from sfumato.noise import ExtremeMechanism, QuantilesMechanism, TruncatedGeometric
+from sfumato.noise import QuantilesMechanism, TruncatedGeometric
 from sfumato.noise.additive import LARGEST
 from sfumato.privacy.exact import parse_positive, parse_whole
 
@@ -91,16 +97,14 @@ class QuestionError:
         if self.plan.resolved.needs.items < 2:
             return ""
         sums = sum(1 for each in self.plan.measured if each.noise is not None)
-        choices = sum(1 for step in self.plan.steps if isinstance(step, Choices))
-        levels = len(self.plan.question.levels)
-        if levels:
-            return f"{levels} levels of {_counted(sums, 'sum')}"
+        choices = len(self.plan.resolved.choices)
         named = [
             _counted(sums, "sum"),
             _counted(choices, "choice"),
             "the keys" if self.plan.resolved.discovers_keys else "",
         ]
-        return " and ".join(each for each in named if each)
+        levels = f"{len(self.plan.question.levels)} levels of " if self.plan.question.levels else ""
+        return levels + " and ".join(each for each in named if each)
 
     def _groups(self) -> list[str]:
         """Say from how many units on a group is shown, where keys are discovered."""
@@ -108,7 +112,9 @@ class QuestionError:
 
     def _error_text(self, figure: Figure) -> str:
         half = self.half_width(figure, 0.95)
-        if isinstance(figure, QuantileOf):
+        if isinstance(figure, ModeOf):
+            return f"at most {half:,.4g} rows fewer than the most frequent value"
+        if isinstance(figure, ChosenAggregate):
             return f"about {half:,.4g} rows in rank"
         if half is not None:
             return f"{half:,.4g}"
@@ -122,14 +128,14 @@ class QuestionError:
         return "known only with the answer"
 
     def half_width(self, figure: Figure, confidence: float) -> float | None:
-        """Return half the width of a number's interval; of a quantile, in rows off its rank."""
+        """Return half the width of a number's interval; of a choice, how many rows it is off."""
         if self.plan.question.levels:
             halves = [
                 QuestionError(level, self.given).half_width(figure, confidence) for level in self.plan.levels
             ]
             known = [half for half in halves if half is not None]
             return max(known) if len(known) == len(halves) else None
-        if isinstance(figure, QuantileOf):
+        if isinstance(figure, ChosenAggregate):
             return self._rank_error(figure, confidence)
         if is_linear(figure):
             return self._width(figure, np.zeros((len(self.plan.measured), 1)), confidence) / 2
@@ -137,10 +143,10 @@ class QuestionError:
             return self._width(figure, self._typical(figure), confidence) / 2
         return None
 
-    def _rank_error(self, quantile: QuantileOf, confidence: float) -> float:
+    def _rank_error(self, chosen: ChosenAggregate, confidence: float) -> float:
         choices = [step for step in self.plan.steps if isinstance(step, Choices)]
-        step = choices[find_ranked(self.plan.resolved, quantile)[0]]
-        return rank_error(step.mechanism, quantile, step.program.size, confidence)
+        step = choices[find_choice(self.plan.resolved, chosen)[0]]
+        return rank_error(step.mechanism, chosen, step.program.size, confidence)
 
     def _width(self, figure: Figure, sums: Floats, confidence: float) -> float:
         noisy = NoisyAnswer(sums, noise_laws(self.plan), (), None, 1)
@@ -213,9 +219,11 @@ def _millionths(resolved: ResolvedQuestion) -> int:
     plan = price_question(resolved, PureSpend(Fraction(1000)))
     scales = [each.noise.spread for each in plan.measured if each.noise is not None]
     for step in plan.steps:
-        if isinstance(step, Choices) and isinstance(step.mechanism, ExtremeMechanism):
+        if not isinstance(step, Choices):
+            continue
+        if not isinstance(step.mechanism, QuantilesMechanism):
             scales.append(step.mechanism.scale)
-        elif isinstance(step, Choices) and isinstance(step.mechanism, QuantilesMechanism):
+        else:
             finest = math.lcm(*(share.denominator for share in step.mechanism.shares))
             scales.append(2 * finest * step.mechanism.levels / step.mechanism.epsilon)
     return math.ceil(max(scales, default=Fraction(0)) * 1000 * _MILLION / LARGEST)

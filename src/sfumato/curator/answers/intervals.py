@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.curator.answers.answer import arrow_type, decode_places
-from sfumato.curator.catalog.domains import Numbers, Periods
+from sfumato.curator.catalog.domains import FreeTexts, Listed
 from sfumato.curator.plan.aggregates import (
     aggregate_range,
     compute_aggregate,
@@ -23,6 +23,7 @@ from sfumato.curator.plan.aggregates import (
     sample_factor,
 )
 from sfumato.curator.question.measurement import (
+    ChosenAggregate,
     CountOf,
     CovarianceOf,
     DistinctUnits,
@@ -33,7 +34,7 @@ from sfumato.curator.question.measurement import (
     SumOf,
     VarianceOf,
 )
-from sfumato.noise import ExtremeMechanism, LaplaceNoise
+from sfumato.noise import LaplaceNoise, QuantilesMechanism
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -124,15 +125,15 @@ def _correlation_possible(of: list[Summand], parts: list[Floats], low: Floats, h
     return np.where(known, np.clip(left, -1.0, 1.0), -1.0), np.where(known, np.clip(right, -1.0, 1.0), 1.0)
 
 
-# ---- quantiles ---------------------------------------------------------------------------------------------
+# ---- choices -----------------------------------------------------------------------------------------------
 
 
-def find_ranked(resolved: ResolvedQuestion, quantile: QuantileOf) -> tuple[int, LoweredValue]:
-    """Return a quantile's value, and its place among those that quantiles are asked of."""
-    for at, (part, asked) in enumerate(resolved.quantiles):
-        if quantile in asked:
+def find_choice(resolved: ResolvedQuestion, wanted: ChosenAggregate) -> tuple[int, LoweredValue]:
+    """Return the value that a quantile or mode is asked of, and the place of the choice among all."""
+    for at, (part, asked) in enumerate(resolved.choices):
+        if wanted in asked:
             return at, part
-    raise AssertionError(quantile)
+    raise AssertionError(wanted)
 
 
 def column_type(resolved: ResolvedQuestion, shown: GroupKey | Figure) -> Any:
@@ -143,20 +144,24 @@ def column_type(resolved: ResolvedQuestion, shown: GroupKey | Figure) -> Any:
         return pa.int64()
     if isinstance(shown, GroupKey):
         return arrow_type(resolved.keys[shown.place].domain)
-    if isinstance(shown, QuantileOf):
-        return arrow_type(find_ranked(resolved, shown)[1].domain)
+    if isinstance(shown, ChosenAggregate):
+        return arrow_type(find_choice(resolved, shown)[1].domain)
     return pa.int64() if isinstance(shown, CountOf | DistinctUnits) else pa.float64()
 
 
-def decode_quantiles(plan: QuestionPlan, quantile: QuantileOf, noisy: NoisyAnswer) -> NDArray[Any]:
-    """Return a number or a date in every cell, as the domain of the value says."""
-    at, part = find_ranked(plan.resolved, quantile)
+def decode_choice(plan: QuestionPlan, wanted: ChosenAggregate, noisy: NoisyAnswer) -> NDArray[Any]:
+    """Return a number, a date or a listed value in every cell, as the domain of the value says."""
+    at, part = find_choice(plan.resolved, wanted)
     chosen = noisy.chosen[at]
-    domain = part.domain
-    if not isinstance(domain, Numbers | Periods):
+    domain, mechanism = part.domain, chosen.rounds[0]
+    row = 0
+    if isinstance(mechanism, QuantilesMechanism) and isinstance(wanted, QuantileOf):
+        row = mechanism.shares.index(wanted.share)
+    if isinstance(domain, FreeTexts):
         raise AssertionError(domain)
-    mechanism = chosen.rounds[0]
-    row = 0 if isinstance(mechanism, ExtremeMechanism) else mechanism.shares.index(quantile.share)
+    if isinstance(domain, Listed):
+        values = np.array([*domain.show_values(), None], dtype=object)[:-1]
+        return np.asarray(values[chosen.places[row].astype(np.intp)])
     return decode_places(domain, chosen.places[row])
 
 

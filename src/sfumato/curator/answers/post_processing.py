@@ -14,9 +14,10 @@ import numpy as np
 
 from sfumato.curator.answers import intervals as estimate
 from sfumato.curator.answers.noise_law import combined_half_width, likely_range
-from sfumato.curator.catalog.domains import Periods
+from sfumato.curator.catalog.domains import Numbers
 from sfumato.curator.question.measurement import (
     Arithmetic,
+    ChosenAggregate,
     CountOf,
     DistinctUnits,
     Figure,
@@ -27,6 +28,7 @@ from sfumato.curator.question.measurement import (
     HavingNot,
     HavingOr,
     MeanOf,
+    ModeOf,
     QuantileOf,
     SumOf,
     list_aggregates,
@@ -39,10 +41,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.curator.answers.answer import NoisyAnswer
-    from sfumato.curator.answers.noise_law import Ends, Floats
+    from sfumato.curator.answers.noise_law import Ends, Floats, NoiseLaw
     from sfumato.curator.plan.plan import QuestionPlan
     from sfumato.curator.plan.resolved import ResolvedQuestion
     from sfumato.curator.question.measurement import Question, SortKey
+    from sfumato.noise.additive import Noise
 
     Truth = tuple[NDArray[np.bool_], NDArray[np.bool_]]
 
@@ -66,13 +69,13 @@ def require_numbers(resolved: ResolvedQuestion) -> None:
     for part in (
         part for each in (*computed, *_compared_by(question.having)) for part in list_aggregates(each)
     ):
-        if isinstance(part, QuantileOf) and isinstance(
-            estimate.find_ranked(resolved, part)[1].domain, Periods
+        if isinstance(part, ChosenAggregate) and not isinstance(
+            estimate.find_choice(resolved, part)[1].domain, Numbers
         ):
             raise PolicyError(
                 "SF-Q160",
-                "A quantile of dates is shown and sorted by as it is.",
-                why="it is a date, and arithmetic and HAVING take numbers",
+                "A quantile of dates, or the mode of listed values, is shown and sorted by as it is.",
+                why="it is no number, and arithmetic and HAVING take numbers",
                 try_="days since a date: MEDIAN(day - DATE '2024-01-01')",
             )
 
@@ -107,8 +110,8 @@ def compute_figure(plan: QuestionPlan, figure: Figure, noisy: NoisyAnswer) -> ND
                 compute_figure(plan, right, noisy),
                 bool(list_aggregates(right)),
             )
-        case QuantileOf():
-            return estimate.decode_quantiles(plan, figure, noisy)
+        case QuantileOf() | ModeOf():
+            return estimate.decode_choice(plan, figure, noisy)
         case CountOf() | DistinctUnits():
             return np.rint(noisy.numbers(plan.sums(figure)[0])).astype(np.int64)
     number = estimate.compute_shown(plan, figure, _sums(plan, figure, noisy))
@@ -120,9 +123,12 @@ def compute_figure(plan: QuestionPlan, figure: Figure, noisy: NoisyAnswer) -> ND
 
 def _sums(plan: QuestionPlan, figure: Figure, noisy: NoisyAnswer) -> dict[int, Floats]:
     """Return the noisy sums that a number is computed from, by their places."""
-    # Quantiles are not computed from sums.
+    # What is chosen is not computed from sums.
     used = [
-        at for part in list_aggregates(figure) if not isinstance(part, QuantileOf) for at in plan.sums(part)
+        at
+        for part in list_aggregates(figure)
+        if not isinstance(part, ChosenAggregate)
+        for at in plan.sums(part)
     ]
     return {at: noisy.numbers(at) for at in dict.fromkeys(used)}
 
@@ -147,9 +153,9 @@ def _finite(numbers: Floats) -> Floats:
 def compute_interval(plan: QuestionPlan, figure: Figure, noisy: NoisyAnswer, confidence: float) -> Ends:
     """Return the ends between which the exact number of each cell lies; NaN where nothing is known.
 
-    For quantiles nothing is known in the unit of the data: docs/proofs/quantiles.md.
+    For quantiles and modes nothing is known in the unit of the data: docs/proofs/quantiles.md.
     """
-    if any(isinstance(part, QuantileOf) for part in list_aggregates(figure)):
+    if any(isinstance(part, ChosenAggregate) for part in list_aggregates(figure)):
         return np.full(noisy.cells, np.nan), np.full(noisy.cells, np.nan)
     sums = _sums(plan, figure, noisy)
     if is_linear(figure):
@@ -195,6 +201,21 @@ def _weights(plan: QuestionPlan, figure: Figure) -> dict[int, float]:
     return {at: float(plan.measured[at].of.step)}
 
 
+def find_single_sum(
+    plan: QuestionPlan, figure: Figure, laws: Sequence[NoiseLaw]
+) -> tuple[float, Noise] | None:
+    """Return the weight and the noise of a figure that is linear in one sum; None for every other.
+
+    Groups of several levels agree with each other, so their noise is not independent.
+    """
+    if plan.question.levels or not is_linear(figure):
+        return None
+    found = [(weight, laws[at]) for at, weight in _weights(plan, figure).items() if weight]
+    if len(found) != 1 or not found[0][1].plain:
+        return None
+    return found[0][0], found[0][1].draws[0]
+
+
 def _constant(figure: Figure) -> Fraction:
     """Return the value of a number without aggregates."""
     if isinstance(figure, Fraction):
@@ -214,7 +235,7 @@ def _possible(plan: QuestionPlan, figure: Figure, sums: Mapping[int, Floats]) ->
         case Arithmetic(sign, left, right):
             one, other = _possible(plan, left, sums), _possible(plan, right, sums)
             return _combined(sign, one, other, bool(list_aggregates(right)))
-        case QuantileOf():
+        case QuantileOf() | ModeOf():
             raise AssertionError(figure)
     return estimate.possible_range(plan, figure, sums)
 
@@ -279,6 +300,9 @@ def order_groups(plan: QuestionPlan, noisy: NoisyAnswer, keys: Sequence[Sequence
     shown = list(range(noisy.cells))
     if question.having is not None:
         shown = np.flatnonzero(_truth(plan, question.having, noisy)[0]).tolist()
+    for column, stride in zip(keys, plan.resolved.strides, strict=False):
+        if stride > 1:
+            shown = [at for at in shown if column[at] is None or column[at] % stride == 0]
     # Keys are sorted by as they are shown; noisy numbers by what they show, which costs nothing.
     for order in reversed(question.order):
         shown = _sorted(shown, _sorter(plan, order, noisy, keys), order.descending)

@@ -1,28 +1,29 @@
-"""How far a chosen quantile may stand from the rank asked for, in rows. Known from public facts alone."""
+"""How far off a chosen quantile or mode may be, in rows. Known from public facts alone."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sfumato.noise import ExtremeMechanism, QuantileMechanism, QuantilesMechanism
+from sfumato.curator.question.measurement import ModeOf, QuantileOf
+from sfumato.noise import ModeMechanism, QuantileMechanism, QuantilesMechanism
 
 if TYPE_CHECKING:
-    from sfumato.curator.answers.answer import ChosenQuantiles
-    from sfumato.curator.question import measurement
+    from sfumato.curator.answers.answer import ChosenPlaces
+    from sfumato.curator.plan.steps import ChoiceMechanism
+    from sfumato.curator.question.measurement import ChosenAggregate
 
 
-def rank_error(
-    mechanism: QuantilesMechanism | ExtremeMechanism,
-    asked: measurement.QuantileOf,
-    size: int,
-    confidence: float,
-) -> float:
-    """Return how many rows off a quantile is at most, with this confidence, out of `size` places.
+def rank_error(mechanism: ChoiceMechanism, asked: ChosenAggregate, size: int, confidence: float) -> float:
+    """Return how many rows off a choice is at most, with this confidence, out of `size` places.
+
+    A mode has so many rows fewer than the most frequent value, a quantile lies so many from its rank.
 
     For one share that is proven (docs/proofs/quantiles.md). With several, one is chosen after the other on up
     to `levels` levels, and this is what those errors add up to while no place holds more rows than that.
     """
-    if isinstance(mechanism, ExtremeMechanism):
+    if isinstance(mechanism, ModeMechanism):
+        return mechanism.shortfall(size, confidence)
+    if not isinstance(mechanism, QuantilesMechanism) or not isinstance(asked, QuantileOf):
         return mechanism.rank_error(size, confidence)
     # The risk is shared by the levels, and so is ε.
     levels = mechanism.levels
@@ -30,11 +31,13 @@ def rank_error(
     return float(one.rank_error(size, 1 - (1 - confidence) / levels) * levels)
 
 
-def rank_note(asked: measurement.QuantileOf, chosen: ChosenQuantiles) -> str:
-    """Say how far off a shown quantile may be; for combined answers, the worst of them: it lies between."""
+def rank_note(asked: ChosenAggregate, chosen: ChosenPlaces) -> str:
+    """Say how far off a shown choice may be; of levels and of combined answers, the worst of them."""
     # All of them hold together at 95 %.
     risk = 0.05 / len(chosen.rounds)
     rows = max(rank_error(each, asked, chosen.size, 1 - risk) for each in chosen.rounds)
+    if isinstance(asked, ModeOf):
+        return f"at most {rows:,.0f} rows fewer than the most frequent value of the group (95 %)"
     if asked.is_end:
         return f"at most {rows:,.0f} rows of the group lie beyond it (95 %)"
     several = any(isinstance(each, QuantilesMechanism) and each.levels > 1 for each in chosen.rounds)

@@ -19,13 +19,13 @@ from sfumato.curator.answers.answer import (
     match_kept_form,
     read_answer,
 )
-from sfumato.curator.answers.intervals import column_type, find_ranked
+from sfumato.curator.answers.intervals import column_type, find_choice
 from sfumato.curator.answers.numbers_shown import show_cell, show_label, show_range
 from sfumato.curator.answers.post_processing import compute_figure, compute_interval, is_linear, order_groups
 from sfumato.curator.answers.rank_error import rank_note
 from sfumato.curator.answers.results import Receipt, not_covered
 from sfumato.curator.answers.stages import StagedAnswer
-from sfumato.curator.question.measurement import QuantileOf
+from sfumato.curator.question.measurement import ChosenAggregate
 from sfumato.curator.question.relation import Name
 from sfumato.engines.arrow import build_array
 from sfumato.errors import UsageError
@@ -167,7 +167,7 @@ class Release:
             name: (self._columns[name], self._types[name]) for name in self._columns if name not in ends
         }
         for name, (low, high) in ends.items():
-            quantile = isinstance(self._plan.question.figures.get(name), QuantileOf) and not self._staged
+            quantile = isinstance(self._plan.question.figures.get(name), ChosenAggregate) and not self._staged
             # A quantile's error is in rows and not in its unit, so its interval is null, with its own type.
             kind = self._types[name] if quantile else pa.float64()
             nulls = [None] * len(low)
@@ -323,7 +323,7 @@ class Release:
             # One ± says it all where every group has the same error; else each group has an interval.
             if figure is not None and is_linear(figure):
                 columns[f"± {name}"] = [f"{half:,.4g}" for half in (high - low) / 2]
-            elif not isinstance(figure, QuantileOf) and (figure is not None or not np.isnan(low).all()):
+            elif not isinstance(figure, ChosenAggregate) and (figure is not None or not np.isnan(low).all()):
                 ends = zip(table.column(name).to_pylist(), low[:SHOWN_ROWS], high[:SHOWN_ROWS], strict=True)
                 columns[f"{name}, 95 %"] = [show_range(*each) for each in ends]
         return list(columns), [list(row) for row in zip(*columns.values(), strict=True)]
@@ -333,9 +333,9 @@ class Release:
         hidden = len(next(iter(self._columns.values()))) - SHOWN_ROWS
         more = [f"… and {hidden:,} more groups"] if hidden > 0 else []
         ranks = [
-            f"{name}: {rank_note(each, self._answer.chosen[find_ranked(self._plan.resolved, each)[0]])}"
+            f"{name}: {rank_note(each, self._answer.chosen[find_choice(self._plan.resolved, each)[0]])}"
             for name, each in self._plan.question.figures.items()
-            if isinstance(each, QuantileOf)
+            if isinstance(each, ChosenAggregate)
         ]
         bare = [] if self._staged is None else self._staged.without_interval
         ranks += [f"No interval is known for {', '.join(bare)}"] if bare else []

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from sfumato.privacy.risk import event_success
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,6 +27,9 @@ class Receipt:
     unit: str
     charged: str
     replayed: bool
+    guess: float | None = None
+    """Largest chance that a guess about one unit is right by this answer alone, from 50:50; None where the
+    price does not tell."""
     signed: dict[str, Any] | None = None
     """What others can verify, where the ledger has a key and the `receipts` extra is installed."""
 
@@ -34,7 +40,8 @@ class Receipt:
         table = plan.table
         signed = None if released.signed is None else released.signed.to_dict()
         whose = (table.name, table.population)
-        return cls(released.seq, released.head, *whose, paid, released.replayed, signed)
+        guess = event_success(plan.event)
+        return cls(released.seq, released.head, *whose, paid, released.replayed, guess, signed)
 
     def to_dict(self) -> dict[str, Any]:
         """Return all of it, ready for JSON."""
@@ -45,8 +52,16 @@ class Receipt:
             "unit": self.unit,
             "charged": self.charged,
             "replayed": self.replayed,
+            # As a text, like every number of a receipt that is not whole, and rounded up.
+            **({} if self.guess is None else {"guess": f"{math.ceil(self.guess * 10_000) / 10_000:.4f}"}),
             **({} if self.signed is None else {"signed": self.signed}),
         }
+
+    def risk(self) -> str:
+        """Return how often someone can be right who guesses by this answer whether a unit is in the data."""
+        if self.guess is None:
+            return "how often a guess by this answer alone can be right does not follow from its price"
+        return f"by this answer alone, a 50:50 guess about one {self.unit} is right at most {self.guess:.1%}"
 
     def sentence(self) -> str:
         """Return what was charged, and where it is written."""

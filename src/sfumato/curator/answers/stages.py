@@ -14,9 +14,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.curator.answers.intervals import column_type
-from sfumato.curator.answers.post_processing import compute_interval
-from sfumato.curator.answers.row_functions import MONOTONE, apply_function
+from sfumato.curator.answers.row_functions import apply_function
 from sfumato.curator.answers.stage_types import arrow_kind, infer_kinds, kind_of_arrow
+from sfumato.curator.answers.traces import (
+    MOST_CELLS_TRACED,
+    TRACED_WINDOWS,
+    KnownValue,
+    TracedFigure,
+    TraceIntervals,
+    trace_call,
+    trace_window,
+)
 from sfumato.curator.answers.windows import compute_total, compute_window, sort_rows, split_parts
 from sfumato.curator.question.derived import (
     AnswerCall,
@@ -29,28 +37,31 @@ from sfumato.curator.question.derived import (
     list_columns,
     list_parts,
 )
-from sfumato.curator.question.measurement import Arithmetic, GroupKey
+from sfumato.curator.question.measurement import GroupKey
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sfumato.curator.answers.answer import NoisyAnswer
     from sfumato.curator.answers.noise_law import Ends
+    from sfumato.curator.answers.traces import Trace
     from sfumato.curator.plan.plan import QuestionPlan
     from sfumato.curator.plan.resolved import ResolvedQuestion
     from sfumato.curator.question.derived import AnswerOrder, AnswerStage, Derived
-    from sfumato.curator.question.measurement import Figure, Output
 
     Column = list[Any]
+    Traces = list[Trace | None]
 
 
 @dataclass(frozen=True, slots=True)
 class StagedRows:
-    """Rows of an answer: its columns, and of which groups of the first answer the rows are."""
+    """Rows of an answer: its columns, and where their values come from."""
 
     columns: list[Column]
-    origin: list[int] | None
-    """Places among the groups that were released; None where several were put together."""
+    traces: list[Traces] | None = None
+    """The trace of each value, column by column; None where no intervals are asked for."""
+    chosen: bool = False
+    """Whether noise decided which rows there are."""
 
     @property
     def size(self) -> int:
@@ -58,8 +69,8 @@ class StagedRows:
 
     def take(self, rows: Sequence[int]) -> StagedRows:
         """Return some of the rows, in this order."""
-        origin = None if self.origin is None else [self.origin[at] for at in rows]
-        return StagedRows([[column[at] for at in rows] for column in self.columns], origin)
+        traces = None if self.traces is None else [[each[at] for at in rows] for each in self.traces]
+        return StagedRows([[column[at] for at in rows] for column in self.columns], traces, self.chosen)
 
 
 def run_stages(stages: Sequence[AnswerStage], rows: StagedRows) -> StagedRows:
@@ -71,20 +82,24 @@ def run_stages(stages: Sequence[AnswerStage], rows: StagedRows) -> StagedRows:
 
 def _run_stage(stage: AnswerStage, rows: StagedRows) -> StagedRows:
     if stage.where is not None:
-        rows = rows.take(_true_rows(_Evaluation(rows).compute(stage.where)))
+        before = _Evaluation(rows)
+        rows = before.keep(stage.where).rows
     found = _put_together(stage, rows) if stage.totals else _Evaluation(rows)
     if stage.having is not None:
-        found = found.take(_true_rows(found.compute(stage.having)))
+        found = found.keep(stage.having)
+    shown = found.select([each for _, each in stage.outputs])
+    order = [found.sorter(each) for each in stage.order]
     if stage.qualify is not None:
         chosen = _true_rows(found.compute(stage.qualify))
-        shown = StagedRows([found.compute(each) for _, each in stage.outputs], found.rows.origin).take(chosen)
-        order = [_take_column(found.sorter(each), chosen) for each in stage.order]
-    else:
-        shown = StagedRows([found.compute(each) for _, each in stage.outputs], found.rows.origin)
-        order = [found.sorter(each) for each in stage.order]
+        noisy = not found.is_known(stage.qualify)
+        shown = replace(shown, chosen=shown.chosen or noisy).take(chosen)
+        order = [_take_column(each, chosen) for each in order]
     kept = sort_rows(_distinct_rows(shown) if stage.distinct else range(shown.size), order)
+    if stage.limit is None and not stage.offset:
+        return shown.take(kept)
+    noisy = not all(found.is_known(each.by) for each in stage.order)
     end = None if stage.limit is None else stage.offset + stage.limit
-    return shown.take(kept[stage.offset : end])
+    return replace(shown, chosen=shown.chosen or noisy).take(kept[stage.offset : end])
 
 
 def _take_column(sorter: tuple[Column, bool, bool], rows: Sequence[int]) -> tuple[Column, bool, bool]:
@@ -109,16 +124,36 @@ def _put_together(stage: AnswerStage, rows: StagedRows) -> _Evaluation:
     groups: dict[tuple[Any, ...], list[int]] = {} if keys else {(): list(range(rows.size))}
     for at in range(rows.size) if keys else ():
         groups.setdefault(tuple(column[at] for column in keys), []).append(at)
-    totals = {}
+    totals, sums = {}, {}
+    chosen = rows.chosen or not all(map(each.is_known, stage.keys))
     asked = [part for _, part in stage.outputs] + [part.by for part in stage.order]
     for total in {part for node in (*asked, stage.having) if node is not None for part in _totals_of(node)}:
         values = [1] * rows.size if total.argument is None else each.compute(total.argument)
         totals[total] = [
             compute_total(total.function, [values[at] for at in group]) for group in groups.values()
         ]
+        if rows.traces is not None:
+            traced = _trace_argument(each, total.argument)
+            sums[total] = [
+                trace_window(total.function, [traced[at] for at in group], chosen=chosen)
+                for group in groups.values()
+            ]
     # A group's keys are those of its first row; without any row, everything but totals is missing.
     first = [[column[group[0]] if group else None for group in groups.values()] for column in rows.columns]
-    return _Evaluation(StagedRows(first or [[None] * len(groups)], None), totals)
+    traces = None
+    if rows.traces is not None:
+        heads = [group[0] if group else None for group in groups.values()]
+        traces = [[None if at is None else column[at] for at in heads] for column in rows.traces]
+        traces = traces or [[None] * len(groups)]
+    return _Evaluation(StagedRows(first or [[None] * len(groups)], traces, chosen), totals, sums)
+
+
+def _trace_argument(each: _Evaluation, argument: Derived | None) -> Traces:
+    """Return the traces of what is put together; none where a value is missing, which noise may decide."""
+    if argument is None:
+        return [KnownValue(1)] * each.rows.size
+    pairs = zip(each.compute(argument), each.trace(argument), strict=True)
+    return [None if value is None else trace for value, trace in pairs]
 
 
 def _totals_of(node: Derived) -> set[AnswerTotal]:
@@ -133,11 +168,29 @@ class _Evaluation:
 
     rows: StagedRows
     totals: dict[AnswerTotal, Column] = field(default_factory=dict)
+    traced: dict[AnswerTotal, Traces] = field(default_factory=dict)
+    """The trace of each total, where intervals are asked for."""
     _known: dict[Any, Column] = field(default_factory=dict)
+    _traces: dict[Any, Traces] = field(default_factory=dict)
 
-    def take(self, rows: Sequence[int]) -> _Evaluation:
-        totals = {total: [column[at] for at in rows] for total, column in self.totals.items()}
-        return _Evaluation(self.rows.take(rows), totals)
+    def keep(self, condition: Derived) -> _Evaluation:
+        """Return the rows for which a condition is true."""
+        rows, noisy = _true_rows(self.compute(condition)), not self.is_known(condition)
+        totals, traced = (
+            {total: [column[at] for at in rows] for total, column in each.items()}
+            for each in (self.totals, self.traced)
+        )
+        kept = replace(self.rows, chosen=self.rows.chosen or noisy).take(rows)
+        return _Evaluation(kept, totals, traced)
+
+    def select(self, nodes: Sequence[Derived]) -> StagedRows:
+        """Return rows of these values."""
+        traces = None if self.rows.traces is None else [self.trace(node) for node in nodes]
+        return StagedRows([self.compute(node) for node in nodes], traces, self.rows.chosen)
+
+    def is_known(self, node: Derived) -> bool:
+        """Say whether no noise is in a value of any row; without traces nothing is asked of them."""
+        return self.rows.traces is None or all(isinstance(each, KnownValue) for each in self.trace(node))
 
     def sorter(self, order: AnswerOrder) -> tuple[Column, bool, bool]:
         return self.compute(order.by), order.descending, order.nulls_first
@@ -173,6 +226,63 @@ class _Evaluation:
                 arguments_ = [self.compute(each) for each in node.arguments]
                 return compute_window(node.function, arguments_, parts, self.rows.size)
 
+    def trace(self, node: Derived) -> Traces:
+        """Return where a value of each row comes from."""
+        if node not in self._traces:
+            self._traces[node] = self._follow(node)
+        return self._traces[node]
+
+    def _follow(self, node: Derived) -> Traces:
+        match node:
+            case AnswerColumn(place):
+                return [] if self.rows.traces is None else self.rows.traces[place]
+            case AnswerConstant(value):
+                return [KnownValue(_plain(value), constant=True)] * self.rows.size
+            case AnswerTotal():
+                return self.traced[node]
+            case AnswerCall(function, arguments):
+                parts = [self.trace(each) for each in arguments]
+                return [trace_call(function, each) for each in zip(*parts, strict=True)]
+            case AnswerCase():
+                return self._follow_case(node)
+            case AnswerWindow():
+                return self._follow_window(node)
+
+    def _follow_case(self, node: AnswerCase) -> Traces:
+        """Where no condition has noise, the branch that is taken decides."""
+        if not all(self.is_known(when) for when, _ in node.branches):
+            return [None] * self.rows.size
+        branches = [(self.compute(when), self.trace(then)) for when, then in node.branches]
+        otherwise = self.trace(node.otherwise)
+        return [
+            next((then[at] for when, then in branches if when[at] is True), otherwise[at])
+            for at in range(self.rows.size)
+        ]
+
+    def _follow_window(self, node: AnswerWindow) -> Traces:
+        sorted_by = [each.by for each in node.order]
+        chosen = self.rows.chosen or not all(map(self.is_known, (*node.partition, *sorted_by)))
+        partition = [self.compute(each) for each in node.partition]
+        order = [self.sorter(each) for each in node.order]
+        parts = split_parts(self.rows.size, partition, order, node.frame)
+        if not chosen and all(map(self.is_known, node.arguments)):
+            return list(map(KnownValue, self.compute(node)))
+        argument = _trace_argument(self, node.arguments[0] if node.arguments else None)
+        found: Traces = [None] * self.rows.size
+        length = sum(end - start for part in parts for start, end in set(part.frames()))
+        if node.function not in TRACED_WINDOWS or length > MOST_CELLS_TRACED:
+            return found
+        for part in parts:
+            own = [argument[at] for at in part.rows]
+            frames = part.frames()
+            # Rows with the same frame share one trace.
+            traced = {
+                frame: trace_window(node.function, own[slice(*frame)], chosen=chosen) for frame in set(frames)
+            }
+            for at, frame in zip(part.rows, frames, strict=True):
+                found[at] = traced[frame]
+        return found
+
     def _choose(self, node: AnswerCase) -> Column:
         branches = [(self.compute(when), self.compute(then)) for when, then in node.branches]
         otherwise = self.compute(node.otherwise)
@@ -186,82 +296,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Fraction):
         return int(value) if value.denominator == 1 else float(value)
     return value
-
-
-# ---- intervals ---------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class StagedIntervals:
-    """Finds where the exact values of columns lie that are computed from single groups of an answer."""
-
-    plan: QuestionPlan
-    noisy: NoisyAnswer
-    outputs: tuple[Output, ...]
-    """The columns of the first answer."""
-
-    def find(
-        self, stages: Sequence[AnswerStage], rows: StagedRows, place: int, confidence: float
-    ) -> Ends | None:
-        """Return the ends of a column after all stages, or None where nothing is known of them."""
-        node: Derived | None = stages[-1].outputs[place][1]
-        for earlier in reversed(stages[:-1]):
-            node = None if node is None else _inline(node, [each for _, each in earlier.outputs])
-        if node is None or rows.origin is None or any(stage.totals for stage in stages):
-            return None
-        if has_part(node, AnswerWindow, AnswerTotal):
-            return None
-        return self._ends(node, self.noisy.take(rows.origin), confidence)
-
-    def _ends(self, node: Derived, noisy: NoisyAnswer, confidence: float) -> Ends | None:
-        figure = self._figure(node)
-        if figure is not None:
-            return compute_interval(self.plan, figure, noisy, confidence)
-        if (
-            isinstance(node, AnswerCall)
-            and node.function in MONOTONE
-            and not any(map(list_columns, node.arguments[1:]))
-        ):
-            inner = self._ends(node.arguments[0], noisy, confidence)
-            more = tuple(
-                _plain(each.value) for each in node.arguments[1:] if isinstance(each, AnswerConstant)
-            )
-            return None if inner is None else (_apply(node, inner[0], more), _apply(node, inner[1], more))
-        return None
-
-    def _figure(self, node: Derived) -> Figure | None:
-        """Return a value as arithmetic of aggregates, if it is that."""
-        match node:
-            case AnswerColumn(place):
-                shown = self.outputs[place].shows
-                return None if isinstance(shown, GroupKey) else shown
-            case AnswerConstant(Fraction() as number):
-                return number
-            case AnswerCall("+" | "-" | "*" | "/" as sign, (one, other)):
-                left, right = self._figure(one), self._figure(other)
-                return None if left is None or right is None else Arithmetic(sign, left, right)
-        return None
-
-
-def _apply(node: AnswerCall, ends: Any, more: tuple[Any, ...]) -> Any:
-    shown = (apply_function(node.function, (end, *more)) if end == end else None for end in ends.tolist())
-    return np.array([np.nan if each is None else each for each in shown], dtype=np.float64)
-
-
-def _inline(node: Derived, outputs: Sequence[Derived]) -> Derived | None:
-    """Return a value in terms of the stage before; None where a window's rows would be other ones."""
-    if has_part(node, AnswerWindow, AnswerTotal):
-        return None
-    match node:
-        case AnswerColumn(place):
-            return outputs[place]
-        case AnswerCall(_, arguments):
-            parts = [_inline(each, outputs) for each in arguments]
-            known = tuple(each for each in parts if each is not None)
-            return replace(node, arguments=known) if len(known) == len(parts) else None
-        case AnswerConstant():
-            return node
-    return None
 
 
 # ---- the answer --------------------------------------------------------------------------------------------
@@ -284,8 +318,8 @@ class StagedAnswer:
         question = plan.question
         self._plan, self._noisy, self._stages = plan, noisy, question.then
         self._names = question.names
-        first = StagedRows([read_column(released[each.name]) for each in question.outputs], None)
-        self._rows = run_stages(self._stages, replace(first, origin=list(range(first.size))))
+        self._first = StagedRows([read_column(released[each.name]) for each in question.outputs])
+        self._rows = run_stages(self._stages, self._first)
         kinds = infer_kinds(self._stages, [kind_of_arrow(types[each.name]) for each in question.outputs])
         self.types = {name: arrow_kind(kind) for name, kind in zip(self._names, kinds, strict=True)}
         self.columns = {
@@ -297,20 +331,35 @@ class StagedAnswer:
     def labels(self) -> list[str]:
         """Names of the columns that no noise is in."""
         noisy = [not isinstance(each.shows, GroupKey) for each in self._plan.question.outputs]
+        chosen = self._plan.question.chooses_groups
         for stage in self._stages:
-            noisy = [_is_noisy(node, noisy) for _, node in stage.outputs]
+            noisy = [_is_noisy(node, noisy, chosen) for _, node in stage.outputs]
         return [name for name, each in zip(self._names, noisy, strict=True) if not each]
 
     def intervals(self, confidence: float) -> dict[str, Ends]:
         """Return the interval of each noisy number; not a number where none is known."""
         found: dict[str, Ends] = {}
-        known = StagedIntervals(self._plan, self._noisy, self._plan.question.outputs)
-        none = np.full(self._rows.size, np.nan)
-        for place, name in enumerate(self._names):
+        traced = self._traced.traces or []
+        ends = TraceIntervals(self._plan, self._noisy, confidence)
+        for name, traces in zip(self._names, traced, strict=True):
             if name not in self.labels and str(self.types[name]) in ("int64", "double"):
-                ends = known.find(self._stages, self._rows, place, confidence)
-                found[name] = (none, none) if ends is None else ends
+                pairs = [ends.find(trace) for trace in traces]
+                low, high = np.array(pairs, dtype=np.float64).reshape(-1, 2).T
+                found[name] = low, high
         return found
+
+    @cached_property
+    def _traced(self) -> StagedRows:
+        """The rows once more, with a trace of each value."""
+        question, size = self._plan.question, self._first.size
+        traces: list[Traces] = [
+            list(map(KnownValue, column))
+            if isinstance(output.shows, GroupKey)
+            else [TracedFigure(output.shows, (at,)) for at in range(size)]
+            for output, column in zip(question.outputs, self._first.columns, strict=True)
+        ]
+        noisy = question.having is not None or (bool(question.order) and question.limit is not None)
+        return run_stages(self._stages, replace(self._first, traces=traces, chosen=noisy))
 
     @property
     def without_interval(self) -> list[str]:
@@ -319,8 +368,10 @@ class StagedAnswer:
         return [name for name in self._names if name not in known and name not in self.labels]
 
 
-def _is_noisy(node: Derived, noisy: Sequence[bool]) -> bool:
-    return has_part(node, AnswerWindow, AnswerTotal) or any(noisy[place] for place in list_columns(node))
+def _is_noisy(node: Derived, noisy: Sequence[bool], chosen: bool) -> bool:
+    """Say whether noise is in a value; where it chose the rows, it is in all that depends on several."""
+    several = chosen and has_part(node, AnswerWindow, AnswerTotal)
+    return several or any(noisy[place] for place in list_columns(node))
 
 
 def as_kind(value: Any, kind: str) -> Any:

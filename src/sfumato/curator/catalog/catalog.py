@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from sfumato.curator.catalog.blocks import BudgetBlocks
 from sfumato.curator.catalog.columns import DeclaredColumn, column_from_dict
 from sfumato.curator.catalog.edge_lists import check_graph, prepare_graph, require_population
 from sfumato.curator.catalog.grants import Grant
@@ -61,6 +62,12 @@ class Table:
     """Random text that tells its snapshot from all others; empty if that is older than identities."""
     pace: int | None = None
     """Milliseconds that one pass over its rows takes at most, sorting them, as the steward declared."""
+    through: Mapping[str, int] = field(default_factory=dict)
+    """Up to which place of a column all rows are there, as the steward declared. Streams go no further."""
+    blocks: BudgetBlocks | None = None
+    """How its time is cut into blocks with a budget each, if it is."""
+    block: str = ""
+    """The block whose account pays, in a stream that is paid for block by block. It is never stored."""
 
     def __repr__(self) -> str:
         return f"Table({self.name!r}, columns={list(self.columns)})"
@@ -80,7 +87,8 @@ class Table:
     @property
     def population(self) -> str:
         """The name of the people or edges whose account pays."""
-        return self.protects.population(self.name)
+        everyone = self.protects.population(self.name)
+        return name_newcomers(everyone, self.block) if self.block else everyone
 
     @property
     def relation(self) -> str:
@@ -127,6 +135,10 @@ class Table:
             fields["identity"] = self.identity
         if self.pace is not None:
             fields["pace"] = self.pace
+        if self.through:
+            fields["through"] = dict(self.through)
+        if self.blocks is not None:
+            fields["blocks"] = self.blocks.to_dict()
         return fields | ({"multiplicity": dict(self.multiplicity)} if self.is_public else {})
 
     @classmethod
@@ -143,7 +155,14 @@ class Table:
             fields.get("home", "duckdb"),
             fields.get("identity", ""),
             fields.get("pace"),
+            fields.get("through", {}),
+            BudgetBlocks.from_dict(fields["blocks"]) if "blocks" in fields else None,
         )
+
+
+def name_newcomers(population: str, block: str) -> str:
+    """Return the name of those of a population who come in one block; with no block, its beginning."""
+    return f"{population} since {block}"
 
 
 def split_snapshot_name(snapshot: str) -> tuple[str, str]:
@@ -325,7 +344,10 @@ class Catalog:
 
     def set_pace(self, name: str, milliseconds: int) -> None:
         """Declare a table's pace. Its snapshot stays."""
-        table = replace(self.find_table(name), pace=milliseconds)
+        self.replace_terms(replace(self.find_table(name), pace=milliseconds))
+
+    def replace_terms(self, table: Table) -> None:
+        """Replace what is declared about a table. Its snapshot stays."""
         self._write(tables={**self.tables, table.name: table})
 
     def set_grant(self, analyst: str, grant: Grant | None) -> None:

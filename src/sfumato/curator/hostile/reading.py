@@ -5,14 +5,14 @@ Because : docs/proofs/slots.md
 
 from __future__ import annotations
 
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-from sfumato.curator.gate import read_steps
-from sfumato.curator.hostile.apart import WorkerError, ask_in_thread
+from sfumato.curator.hostile.apart import WorkerError
 from sfumato.curator.hostile.slots import SlotClock, choose_slot, find_end, reading_time
+from sfumato.errors import PolicyError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -56,7 +56,14 @@ class SlotReader:
     clock: SlotClock = field(default_factory=SlotClock)
 
     def slot(self, plan: Plan[Any, Any]) -> float:
-        """Return how many seconds after it was begun a plan is replied to."""
+        """Return how many seconds after it was begun a plan is replied to. Refuses what no worker reads."""
+        if not all(self.engine.runs_apart(step.program) for step in plan.steps):
+            raise PolicyError(
+                "SF-Q191",
+                "A table in Spark cannot be asked about in a hostile session; nothing was charged.",
+                why="Spark's driver is in the steward's process, so no worker of fixed memory can read",
+                try_="the steward registers the table from Parquet or PostgreSQL",
+            )
         return choose_slot(plan)
 
     @contextmanager
@@ -68,18 +75,12 @@ class SlotReader:
         tell how long this one took.
         """
         slot = self.slot(plan)
-        apart = all(self.engine.runs_apart(step.program) for step in plan.steps)
-        with self.workers.take_place() if apart else nullcontext():
+        with self.workers.take_place():
             # Before the fork: how long that takes depends on what else the machine does, such as ending
             # another question's worker, and must be within the slot.
             begun = self.clock.now()
-            with self._start_asking(plan, apart=apart) as ask:
+            with self.workers.start_worker(learns=any(map(_learns, plan.steps))) as ask:
                 yield partial(self._read, partial(_ask, ask, done), slot, begun)
-
-    def _start_asking(self, plan: Plan[Any, Any], *, apart: bool) -> AbstractContextManager[Ask]:
-        if apart:
-            return self.workers.start_worker(learns=any(map(_learns, plan.steps)))
-        return nullcontext(partial(ask_in_thread, partial(read_steps, engine=self.engine)))
 
     def _read(self, ask: Ask, slot: float, begun: float, steps: Sequence[Step]) -> str:
         asked = self.clock.now()

@@ -33,7 +33,7 @@ _BEFORE = 1 / 8
 """Share of a slot to start the worker, for checks and the charge; as much is left to end the worker."""
 _START = 0.06
 """Seconds to open a snapshot."""
-_STEP, _SPARK_STEP = 0.02, 2.0
+_STEP = 0.02
 """Seconds before an engine looks at the first row, for each program."""
 _DRAW = 4e-6
 """Seconds for each noisy number."""
@@ -101,10 +101,9 @@ def find_pace(table: Table) -> float:
 
 def _expect_seconds(plan: Plan[Any, Any]) -> float:
     """Return a guess at how long a plan takes, from the catalog and the question."""
-    each = _SPARK_STEP if plan.table.home.startswith("spark") else _STEP
     learning = sum(getattr(step, "passes", 0) for step in plan.steps)
     work = plan.work
     operations = work.operations / max(1, rows_per_unit(plan.table))
     passes = max(work.scans, operations / _OPERATIONS) + learning / _LEARNERS
-    start = _START + each * len(plan.steps)
+    start = _START + _STEP * len(plan.steps)
     return start + passes * find_pace(plan.table) + learning * _LEARNING + work.numbers * _DRAW

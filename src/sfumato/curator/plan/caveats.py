@@ -44,7 +44,7 @@ def list_caveats(resolved: ResolvedQuestion, steps: Iterable[QuestionStep]) -> I
 def _may_be_truncated(resolved: ResolvedQuestion) -> bool:
     """Return whether rows that were not kept could matter: the number of all units has them all."""
     whole = resolved.source.where == Every() and isinstance(resolved.source.rows, Scan)
-    units = all(each.term == CountedUnits() for each in resolved.summands) and not resolved.quantiles
+    units = all(each.term == CountedUnits() for each in resolved.summands) and not resolved.choices
     everyone = whole and units and not resolved.keys
     return not everyone and not isinstance(resolved.source.rows, UnitSizes)
 

@@ -14,14 +14,26 @@ from sfumato.curator.plan.noisy_sum import NoisySum
 from sfumato.curator.plan.priced import Plan
 from sfumato.curator.plan.resolved import ResolvedQuestion
 from sfumato.curator.plan.spend import PureSpend
-from sfumato.curator.plan.steps import Choices, DiscoveredKeys, QuestionStep, Sums
-from sfumato.curator.question.measurement import MINIMUM_SHARE, Aggregate, QuantileOf, Question
+from sfumato.curator.plan.steps import ChoiceMechanism, Choices, DiscoveredKeys, QuestionStep, Sums
+from sfumato.curator.question.measurement import (
+    MINIMUM_SHARE,
+    Aggregate,
+    ChosenAggregate,
+    ModeOf,
+    QuantileOf,
+    Question,
+)
 from sfumato.engines import program as engine
-from sfumato.noise import ExtremeMechanism, QuantilesMechanism, ThresholdedNoise, TruncatedGeometric
+from sfumato.noise import (
+    ExtremeMechanism,
+    ModeMechanism,
+    QuantilesMechanism,
+    ThresholdedNoise,
+    TruncatedGeometric,
+)
 from sfumato.privacy.events import Parallel, Repeated
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from fractions import Fraction
 
     from sfumato.curator.plan.resolved import Tables
@@ -52,16 +64,24 @@ class QuestionPlan(Plan[QuestionStep, ResolvedQuestion]):
     def measured(self) -> tuple[NoisySum[Summand], ...]:
         """The noisy sums, in the order of the answer."""
         # Levels measure the same sums, each with noise of its own.
-        steps = self.steps[:1] if self.question.levels else self.steps
+        steps = self.steps_of_levels[0]
         return tuple(each for step in steps if not isinstance(step, Choices) for each in step.measured)
+
+    @property
+    def steps_of_levels(self) -> tuple[tuple[QuestionStep, ...], ...]:
+        """The steps of each level; all steps where there are no levels."""
+        if not self.question.levels:
+            return (self.steps,)
+        size = len(self.steps) // len(self.resolved.levels)
+        return tuple(self.steps[at : at + size] for at in range(0, len(self.steps), size))
 
     @cached_property
     def levels(self) -> tuple[QuestionPlan, ...]:
         """The plan of each level alone; itself where there are no levels."""
         if not self.question.levels:
             return (self,)
-        pairs = zip(self.steps, self.resolved.levels, strict=True)
-        return tuple(QuestionPlan(self.table, self.spend, (step,), level) for step, level in pairs)
+        pairs = zip(self.steps_of_levels, self.resolved.levels, strict=True)
+        return tuple(QuestionPlan(self.table, self.spend, steps, level) for steps, level in pairs)
 
     @cached_property
     def without_nulls(self) -> QuestionPlan:
@@ -71,7 +91,7 @@ class QuestionPlan(Plan[QuestionStep, ResolvedQuestion]):
 
     def sums(self, aggregate: Aggregate) -> tuple[int, ...]:
         """Return where the sums of an aggregate stand among the measured ones."""
-        return () if isinstance(aggregate, QuantileOf) else self._places[aggregate]
+        return () if isinstance(aggregate, ChosenAggregate) else self._places[aggregate]
 
     @cached_property
     def _places(self) -> dict[Aggregate, tuple[int, ...]]:
@@ -130,34 +150,19 @@ def plan_parts(plans: tuple[QuestionPlan, ...], copies: int) -> Plan[QuestionSte
 
 def _steps(resolved: ResolvedQuestion, spend: Spend) -> tuple[QuestionStep, ...]:
     # Parts of the spend follow from public weights; sums that no unit moves have no part and no noise.
-    split = spend.split(resolved.needs)
-    if resolved.question.levels:
-        return tuple(_level_sums(resolved, spend, split.sums))
-    measured = tuple(
-        _measured(resolved, each, spend, part)
-        for each, part in zip(resolved.summands, split.sums, strict=True)
-    )
-    if resolved.discovers_keys:
-        return (_discovered_keys(resolved, measured, spend, split.other),)
-    rows, where = resolved.rows
-    keys = tuple(key.engine_key() for key in resolved.keys)
-    sums = engine.CellSums(rows, where, keys, tuple(each.of.term for each in measured))
-    choices = tuple(
-        _choices(resolved, part, quantiles, spend.choice(split.other))
-        for part, quantiles in resolved.quantiles
-    )
-    return ((Sums(sums, measured),) if measured else ()) + choices
-
-
-def _level_sums(resolved: ResolvedQuestion, spend: Spend, parts: tuple[Fraction, ...]) -> Iterator[Sums]:
-    """Yield the sums of each level, each with its own parts of the spend."""
-    size = len(resolved.summands)
+    split, size = spend.split(resolved.needs), len(resolved.summands)
+    steps: list[QuestionStep] = []
     for at, level in enumerate(resolved.levels):
-        own = zip(resolved.summands, parts[at * size : (at + 1) * size], strict=True)
+        own = zip(resolved.summands, split.sums[at * size : (at + 1) * size], strict=True)
         measured = tuple(_measured(level, each, spend, part) for each, part in own)
+        if resolved.discovers_keys:
+            return (_discovered_keys(resolved, measured, spend, split.other),)
         keys = tuple(key.engine_key() for key in level.keys)
-        rows, where = level.rows
-        yield Sums(engine.CellSums(rows, where, keys, tuple(each.of.term for each in measured)), measured)
+        sums = engine.CellSums(*level.rows, keys, tuple(each.of.term for each in measured))
+        steps += [Sums(sums, measured)] if measured else []
+        # What is chosen is lowered once; only the groups of a level are its own.
+        steps += [_choices(level, *each, spend.choice(split.other)) for each in resolved.choices]
+    return tuple(steps)
 
 
 def _measured(
@@ -168,22 +173,27 @@ def _measured(
 
 
 def _choices(
-    resolved: ResolvedQuestion, part: LoweredValue, quantiles: tuple[QuantileOf, ...], shared: Fraction
+    resolved: ResolvedQuestion, part: LoweredValue, asked: tuple[ChosenAggregate, ...], shared: Fraction
 ) -> Choices:
-    """Quantiles of one value. All rows of a unit share the ε of the choice."""
+    """Choices of one value. All rows of a unit share the ε of the choice."""
     rows, where = resolved.rows
     keys = tuple(key.engine_key() for key in resolved.keys)
     domain: Any = part.domain
     value: Value = add_integer(part.value, -domain.low)
-    # The same share asked twice is chosen once.
-    shares = tuple(dict.fromkeys(each.share for each in quantiles))
     contribution = resolved.contribution
-    epsilon = shared / contribution.counted
-    mechanism: QuantilesMechanism | ExtremeMechanism = QuantilesMechanism(epsilon, shares)
-    if quantiles[0].is_end:
-        mechanism = ExtremeMechanism.calibrated(epsilon, domain.size, highest=shares[0] > MINIMUM_SHARE)
+    mechanism = _choice_mechanism(asked, shared / contribution.counted, domain.size)
     program = engine.CellHistogram(rows, where, keys, value, domain.size)
     return Choices(program, mechanism, contribution.row_moves)
+
+
+def _choice_mechanism(asked: tuple[ChosenAggregate, ...], epsilon: Fraction, cells: int) -> ChoiceMechanism:
+    if isinstance(asked[0], ModeOf):
+        return ModeMechanism(epsilon)
+    # The same share asked twice is chosen once.
+    shares = tuple(dict.fromkeys(each.share for each in asked if isinstance(each, QuantileOf)))
+    if asked[0].is_end:
+        return ExtremeMechanism.calibrated(epsilon, cells, highest=shares[0] > MINIMUM_SHARE)
+    return QuantilesMechanism(epsilon, shares)
 
 
 def _discovered_keys(

@@ -33,7 +33,16 @@ from sfumato.curator.lower.relations import lower_relation
 from sfumato.curator.plan.sensitivity import ContributionBounds, SumSensitivity
 from sfumato.curator.plan.spend import Needs
 from sfumato.curator.plan.summands import Summand, list_summands, noise_weights
-from sfumato.curator.question.measurement import GroupKey, QuantileOf, Question, SummedAggregate
+from sfumato.curator.plan.work import MOST_NUMBERS
+from sfumato.curator.question.measurement import (
+    ChosenAggregate,
+    GroupKey,
+    ModeOf,
+    QuantileOf,
+    Question,
+    SummedAggregate,
+)
+from sfumato.curator.question.relation import FunctionCall
 from sfumato.engines import program as engine
 from sfumato.engines.rows import Bounded, Scan
 from sfumato.engines.values import Every
@@ -42,9 +51,10 @@ from sfumato.privacy.canonical import canonical_json
 from sfumato.privacy.neighbours import Neighbours
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from sfumato.curator.catalog.catalog import Table
+    from sfumato.curator.question.relation import Expression
     from sfumato.engines.rows import Rows
     from sfumato.engines.values import Predicate
 
@@ -182,7 +192,7 @@ class ResolvedQuestion:
     @cached_property
     def summands_of(self) -> dict[SummedAggregate, tuple[Summand, ...]]:
         """The sums that each aggregate is computed from. Expressions are lowered here, once."""
-        asked = (each for each in self.question.aggregates if not isinstance(each, QuantileOf))
+        asked = (each for each in self.question.aggregates if not isinstance(each, ChosenAggregate))
         return {each: list_summands(each, self.source) for each in asked}
 
     @cached_property
@@ -196,8 +206,20 @@ class ResolvedQuestion:
         return tuple(sorted(wanted, key=lambda each: (canonical_json(each.term), canonical_json(each))))
 
     @cached_property
-    def quantiles(self) -> tuple[tuple[LoweredValue, tuple[QuantileOf, ...]], ...]:
-        """The quantiles that are chosen together, shares ascending, with their value; ends alone."""
+    def choices(self) -> tuple[tuple[LoweredValue, tuple[ChosenAggregate, ...]], ...]:
+        """What is chosen together of one value: its quantiles, shares ascending; ends and modes alone."""
+        return (*self._quantiles(), *self._modes())
+
+    def _modes(self) -> Iterator[tuple[LoweredValue, tuple[ModeOf, ...]]]:
+        found: dict[LoweredValue, list[ModeOf]] = {}
+        for each in self.question.aggregates:
+            if isinstance(each, ModeOf):
+                part = _listed(lower_expression(each.of, self.source.scope), self.cells)
+                found.setdefault(part, []).append(each)
+        for part in sorted(found, key=lambda each: canonical_json(each.value)):
+            yield part, tuple(found[part])
+
+    def _quantiles(self) -> tuple[tuple[LoweredValue, tuple[QuantileOf, ...]], ...]:
         found: dict[tuple[LoweredValue, Fraction | None], list[QuantileOf]] = {}
         for aggregate in self.question.aggregates:
             if isinstance(aggregate, QuantileOf):
@@ -216,7 +238,24 @@ class ResolvedQuestion:
             level.without_nulls.sensitivity(summand) for level in self.levels for summand in self.summands
         )
         weights = self._weights() * len(self.levels)
-        return Needs(sensitivities, len(self.quantiles), self.discovers_keys, weights)
+        return Needs(sensitivities, len(self.choices) * len(self.levels), self.discovers_keys, weights)
+
+    @cached_property
+    def strides(self) -> tuple[int, ...]:
+        """For each key, a whole number that all its values are multiples of; 1 where nothing more is known.
+
+        Rounding a number to whole ones loses that it came in larger steps: CAST(FLOOR(age / 10) * 10 AS INT).
+        The groups between are in no row, and are not shown; the program keeps them, and its hash with them.
+        """
+        # Levels add up to each other with the groups between, so there they stay.
+        return () if self.question.levels else tuple(map(self._find_stride, self.question.keys))
+
+    def _find_stride(self, key: Expression) -> int:
+        if not isinstance(key, FunctionCall) or key.function != "round" or len(key.arguments) != 1:
+            return 1
+        domain = lower_expression(key.arguments[0], self.source.scope).domain
+        step = domain.step if isinstance(domain, Numbers) else Fraction(1)
+        return step.numerator if step.denominator == 1 else 1
 
     def require_answerable(self) -> None:
         """Refuse what no spend could answer, before one is named."""
@@ -268,19 +307,22 @@ class ResolvedQuestion:
         cells = sum(math.prod(self.keys[at].size for at in level) for level in levels)
         if not self.discovers_keys and cells > MOST_CELLS:
             raise PolicyError("SF-Q117", f"A question has at most {MOST_CELLS:,} groups.", asked=f"{cells:,}")
-        if self.discovers_keys and any(isinstance(each, QuantileOf) for each in self.question.aggregates):
+        if self.discovers_keys and any(
+            isinstance(each, ChosenAggregate) for each in self.question.aggregates
+        ):
             raise PolicyError(
-                "SF-Q145", "Quantiles need groups that are listed.", try_="sf.one_of(…) for the key, or AVG"
+                "SF-Q145",
+                "Quantiles and MODE need groups that are listed.",
+                try_="sf.one_of(…) for the key, or AVG",
             )
 
     def _check_levels(self) -> None:
-        """Refuse levels of groups that are not listed, and of what does not add up over groups."""
-        asked = any(isinstance(each, QuantileOf) for each in self.question.aggregates)
-        if self.question.levels and (asked or self.discovers_keys):
+        """Refuse levels of groups that are not listed."""
+        if self.question.levels and self.discovers_keys:
             raise PolicyError(
                 "SF-Q145",
-                "ROLLUP, CUBE and GROUPING SETS need groups that are listed, and aggregates that add up.",
-                try_="COUNT, SUM or AVG, by columns declared with sf.one_of(…)",
+                "ROLLUP, CUBE and GROUPING SETS need groups that are listed.",
+                try_="columns declared with sf.one_of(…)",
             )
 
 
@@ -297,4 +339,27 @@ def _rankable(part: LoweredValue) -> LoweredValue:
                 "SF-Q146", "A quantile is chosen among at most 2^22 places.", try_="DATE_TRUNC('hour', …)"
             )
         part = coarsen_grid(part, domain, domain.size.bit_length() - 22)
+    return part
+
+
+def _listed(part: LoweredValue, groups: int) -> LoweredValue:
+    """Return a value that MODE can choose from, or refuse it."""
+    if part is MISSING:
+        raise PolicyError("SF-Q134", "The argument of MODE is always NULL.", try_="a column")
+    domain = part.domain
+    if not is_countable(domain):
+        raise PolicyError(
+            "SF-Q109",
+            "MODE takes a column whose values are listed.",
+            why="the value that is shown would give away that somebody has it",
+            try_="sf.one_of(…) when the table is registered, MODE(FLOOR(age / 10)), or "
+            "SELECT note, COUNT(*) AS n FROM visits GROUP BY note ORDER BY n DESC LIMIT 1, with a delta",
+        )
+    if groups * domain.size > MOST_NUMBERS:
+        raise PolicyError(
+            "SF-Q117",
+            f"MODE counts at most {MOST_NUMBERS:,} values in all groups together.",
+            asked=f"{groups * domain.size:,}",
+            try_="coarser values or fewer groups",
+        )
     return part

@@ -14,6 +14,7 @@ from sfumato.noise import GaussianNoise, LaplaceNoise
 from sfumato.privacy.calibration import gaussian_sigma, rho_for, share_epsilon, share_side, share_sigma
 from sfumato.privacy.canonical import tagged
 from sfumato.privacy.exact import format_short, parse_exact, parse_positive
+from sfumato.privacy.risk import epsilon_for_risk
 from sfumato.privacy.sensitivity import root_up
 
 if TYPE_CHECKING:
@@ -159,7 +160,7 @@ Spend = PureSpend | GaussianSpend
 
 
 def parse_spend(amounts: Mapping[str, Any], needs: Needs, budget: Callable[[], Budget]) -> Spend:
-    """Return the spend that was typed: epsilon, epsilon and delta, rho, or a share of the budget.
+    """Return the spend that was typed: epsilon, epsilon and delta, rho, a risk, or a share of the budget.
 
     `budget` is only called for a share: reading it from the ledger takes time.
     """
@@ -172,14 +173,23 @@ def parse_spend(amounts: Mapping[str, Any], needs: Needs, budget: Callable[[], B
             )
         case ["rho"]:
             return _for_keys(needs, _concentrated(parse_positive(amounts["rho"], "rho")))
+        case ["risk"]:
+            return _for_keys(needs, _by_risk(amounts["risk"]))
         case ["share"]:
             return _share(budget(), parse_exact(amounts["share"], "share"), needs)
     raise UsageError(
         "SF-N109",
         "Say how much to spend, in one way.",
         got=", ".join(amounts) or "nothing",
-        try_="epsilon=0.1, or epsilon=1 with delta=1e-8, or rho=0.01, or share=0.02",
+        try_="epsilon=0.1, or epsilon=1 with delta=1e-8, or rho=0.01, or share=0.02, or risk=0.55",
     )
+
+
+def _by_risk(risk: Any) -> PureSpend:
+    """Return the spend at which no guess from 50:50 is right more often than this."""
+    epsilon = epsilon_for_risk(risk)
+    hundred = format_short(100 * parse_exact(risk, "risk"))
+    return PureSpend(epsilon, words=f"ε = {format_short(epsilon)}, at most {hundred} of 100 guesses right")
 
 
 def _for_keys(needs: Needs, chosen: Spend) -> Spend:

@@ -13,7 +13,13 @@ from sfumato.curator.plan.noisy_sum import NoisySum
 from sfumato.curator.plan.summands import Summand
 from sfumato.engines.program import CellHistogram, CellSums, KeyedSums
 from sfumato.errors.checked import checked, require_field
-from sfumato.noise import ExtremeMechanism, QuantilesMechanism, ThresholdedNoise, TruncatedGeometric
+from sfumato.noise import (
+    ExtremeMechanism,
+    ModeMechanism,
+    QuantilesMechanism,
+    ThresholdedNoise,
+    TruncatedGeometric,
+)
 from sfumato.noise.histograms import Histograms
 from sfumato.privacy.canonical import tagged, written_by
 from sfumato.privacy.events import Event, Moves, Sequential, sum_moves
@@ -42,6 +48,9 @@ class Sums:
         return [each.release(sums).tolist() for each, sums in zip(self.measured, exact, strict=True)]
 
 
+ChoiceMechanism = QuantilesMechanism | ExtremeMechanism | ModeMechanism
+
+
 # The moves are not written: requests were hashed before prices knew them, and they change no choice.
 def _write(step: Choices) -> dict[str, Any]:
     return {"": "Choices", "program": step.program, "mechanism": step.mechanism, "rows": step.rows}
@@ -51,14 +60,14 @@ def _write(step: Choices) -> dict[str, Any]:
 @dataclass(frozen=True, slots=True)
 @checked
 class Choices:
-    """Quantiles of a value in every cell.
+    """Quantiles of a value, or its most frequent one, in every cell.
 
     Each cell's choice has a log-likelihood ratio in an interval as long as the unit's rows there, and choices
     in different cells are independent.
     """
 
     program: CellHistogram
-    mechanism: QuantilesMechanism | ExtremeMechanism
+    mechanism: ChoiceMechanism
     moves: Moves
     """Number of a unit's rows in each cell, at worst."""
 

@@ -18,7 +18,7 @@ from sfumato.engines.ingest import LONGEST_TEXT
 from sfumato.engines.like import list_runs, parse_like
 from sfumato.engines.program import CellHistogram, CellHistograms, CellKey, CellSums, KeyedSums, UnitFigures
 from sfumato.engines.rows import Bounded, Computed, Joined, Ordered, PerUnit, Scan, UnitSizes, list_scans
-from sfumato.engines.used_columns import BLOCK, TESTED, find_used
+from sfumato.engines.used_columns import BLOCK, DIGEST, TESTED, find_used
 from sfumato.engines.values import (
     Among,
     Binary,
@@ -32,6 +32,7 @@ from sfumato.engines.values import (
     Matches,
     Spelled,
     UnitBlock,
+    UnitDigest,
     flatten_extremes,
 )
 from sfumato.errors import PolicyError
@@ -71,7 +72,7 @@ _DIGITS = 10
 """Operations for writing an integer of 64 bits in binary and counting its digits."""
 _LISTED = 64
 """The most constants that are compared one by one; longer lists are hashed."""
-_LEAVES = frozenset({Column, Constant, UnitBlock})
+_LEAVES = frozenset({Column, Constant, UnitBlock, UnitDigest})
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,6 +247,7 @@ class _Tally:
                     for name in self.used.columns.get(at, ())
                 )
                 others = len(self.used.columns.get(at, ())) - texts + len(self.used.tests.get(at, ()))
+                others += DIGEST in self.used.columns.get(at, ())  # 32 digits are twice as wide
                 return texts * _TEXT_WIDTH + others * _WIDTH
             case Joined(left, right):
                 return self._columns_width(left) + self._columns_width(right)

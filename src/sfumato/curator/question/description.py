@@ -8,6 +8,7 @@ from sfumato.curator.question.measurement import (
     CovarianceOf,
     DistinctUnits,
     MeanOf,
+    ModeOf,
     QuantileOf,
     SumOf,
     VarianceOf,
@@ -36,7 +37,7 @@ def describe_aggregate(aggregate: Aggregate) -> str:
     match aggregate:
         case CountOf(of):
             return f"count({'' if of is None else describe_expression(of)})"
-        case DistinctUnits(of) | SumOf(of) | MeanOf(of) | VarianceOf(of):
+        case DistinctUnits(of) | SumOf(of) | MeanOf(of) | VarianceOf(of) | ModeOf(of):
             return f"{_NAMES[type(aggregate)]}({describe_expression(of)})"
         case CovarianceOf(of, other):
             name = "correlation" if aggregate.scaled else "covariance"
@@ -51,6 +52,7 @@ _NAMES: dict[type, str] = {
     SumOf: "sum",
     MeanOf: "mean",
     VarianceOf: "variance",
+    ModeOf: "mode",
 }
 
 

@@ -104,8 +104,19 @@ class QuantileOf:
         return self.share in (MINIMUM_SHARE, 1 - MINIMUM_SHARE)
 
 
+@tagged("ModeOf", "of")
+@dataclass(frozen=True, slots=True)
+@checked
+class ModeOf:
+    """About the most frequent of the listed values, of the rows where it is not missing."""
+
+    of: Expression
+
+
 SummedAggregate = CountOf | DistinctUnits | SumOf | MeanOf | VarianceOf | CovarianceOf
-Aggregate = SummedAggregate | QuantileOf
+ChosenAggregate = QuantileOf | ModeOf
+"""What is chosen among values, and not computed from noisy sums."""
+Aggregate = SummedAggregate | ChosenAggregate
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ class DuckDBDialect:
     double = "DOUBLE"
     everything = "GROUP BY ()"
     fence = ""
+    person = "replace(CAST(person AS VARCHAR), '-', '')"
 
     def write_total(self, value: str, reach: int | None) -> str:
         return f"sum({value})"

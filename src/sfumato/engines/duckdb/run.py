@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from concurrent.futures import ThreadPoolExecutor, wait
+import time
+from _thread import start_new_thread
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from threading import Condition, Lock, current_thread, main_thread
+from threading import Lock, current_thread, get_ident, main_thread
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -26,6 +27,7 @@ from sfumato.engines.program import (
     CellHistograms,
     CellSums,
     HistogramCounts,
+    IntegerKeys,
     KeyedSums,
     SumsByKey,
     UnitFigures,
@@ -45,6 +47,8 @@ if TYPE_CHECKING:
 
 _PAUSE = 0.05
 """Seconds between two attempts to stop a query."""
+_FORK_PAUSE = 0.002
+"""Seconds between two looks of a fork at who still reads."""
 
 
 _CORRUPT = "Corrupt database file"
@@ -76,11 +80,15 @@ class Snapshots:
     """
 
     def __init__(self) -> None:
-        self._turn = Condition(Lock())
+        # A plain lock: Ctrl-C on the way into the block of a condition leaves its lock held.
+        self._turn = Lock()
+        self._entry = Lock()
+        """Held by a fork that waits, so that nobody begins to read before it."""
         self._open: dict[tuple[tuple[Path, ...], int | None], OpenSnapshots] = {}
-        self._under_way = 0
+        self._under_way: set[int] = set()
+        """Threads that read. One that was interrupted may stay here until it reads again."""
         os.register_at_fork(
-            before=self._before_fork, after_in_parent=self._turn.release, after_in_child=self._turn.release
+            before=self._before_fork, after_in_parent=self._after_fork, after_in_child=self._after_fork
         )
 
     @contextmanager
@@ -91,9 +99,10 @@ class Snapshots:
         """
         import duckdb
 
-        with self._turn:
-            self._under_way += 1
+        reader = get_ident()
         try:
+            with self._entry, self._turn:
+                self._under_way.add(reader)
             with reach_engine("DuckDB", "the snapshot's file is missing or damaged", OSError, duckdb.Error):
                 cursor = self._cursor(paths, threads)
             yield cursor
@@ -106,8 +115,7 @@ class Snapshots:
             raise
         finally:
             with self._turn:
-                self._under_way -= 1
-                self._turn.notify_all()
+                self._under_way.discard(reader)
 
     def forget_file(self, path: Path) -> None:
         """Close what has this file open, once the questions under way are answered."""
@@ -134,9 +142,19 @@ class Snapshots:
             return replace(known, connection=known.connection.cursor())
 
     def _before_fork(self) -> None:
+        self._entry.acquire()
         self._turn.acquire()
-        self._turn.wait_for(lambda: self._under_way == 0)
+        # Whoever forks does not read. After Ctrl-C it may not have been noted that it no longer does.
+        while not self._under_way <= {get_ident()}:
+            self._turn.release()
+            time.sleep(_FORK_PAUSE)
+            self._turn.acquire()
+        self._under_way.clear()
         self._open.clear()
+
+    def _after_fork(self) -> None:
+        self._turn.release()
+        self._entry.release()
 
 
 SNAPSHOTS = Snapshots()
@@ -212,15 +230,35 @@ def _ask(read: Callable[[], Answer], stop: Callable[[], object]) -> Answer:
     """
     if current_thread() is not main_thread():
         return read()
-    with ThreadPoolExecutor(1) as asking:
-        found = asking.submit(copy_context().run, read)
+    outcome: list[tuple[Answer | None, BaseException | None]] = []
+    over, context = Lock(), copy_context()
+    over.acquire()
+
+    def ask() -> None:
         try:
-            return found.result()
+            outcome.append((context.run(read), None))
+        except BaseException as problem:
+            outcome.append((None, problem))
         finally:
-            # Once is not enough: a query that has not begun yet is not stopped.
-            while not found.done():
-                stop()
-                wait([found], _PAUSE)
+            over.release()
+
+    # A plain thread and a plain lock: Ctrl-C in the wait for a future, or for a thread to start, may leave a
+    # lock held that the other thread needs.
+    try:
+        start_new_thread(ask, ())
+        over.acquire()
+    except RuntimeError:
+        raise  # no thread can be started
+    except BaseException:
+        # Once is not enough: a query that has not begun yet is not stopped.
+        while not outcome:
+            stop()
+            over.acquire(timeout=_PAUSE)
+        raise
+    answer, problem = outcome[0]
+    if problem is not None:
+        raise problem
+    return cast("Answer", answer)
 
 
 def _shape_answer(program: EngineProgram[Any], table: Any) -> Integers | HistogramCounts | SumsByKey:
@@ -237,7 +275,7 @@ def _shape_answer(program: EngineProgram[Any], table: Any) -> Integers | Histogr
             return HistogramCounts(places[order], counts[order], program.size)
         case KeyedSums(keys=keys):
             names, (units, *sums) = columns[: len(keys)], map(_words, columns[len(keys) :])
-            listed = list(zip(*map(_keys, names), strict=True))
+            listed = _integer_keys(names) or list(zip(*map(_keys, names), strict=True))
             return SumsByKey(listed, _integers([units])[0], _integers(sums, len(listed)))
         case UnitFigures():
             return _integers([_words(column) for column in columns])
@@ -256,6 +294,24 @@ def _join_chunks(column: Any) -> Any:
 def _keys(column: Any) -> list[Any]:
     """Return keys as texts or as Python's integers, whichever type the engine computed them in."""
     return [key if key is None or isinstance(key, str) else int(key) for key in column.to_pylist()]
+
+
+def _integer_keys(columns: list[Any]) -> IntegerKeys | None:
+    """Return keys as they lie, where each is an integer of 64 bits at most and none is missing."""
+    import pyarrow as pa
+
+    found = []
+    for column in columns:
+        if column.null_count or not (pa.types.is_integer(column.type) or pa.types.is_decimal128(column.type)):
+            return None
+        if pa.types.is_integer(column.type):
+            found.append(_as_it_lies(column).astype(np.int64))
+            continue
+        words = _words(column)
+        if not (words[:, 1] == words[:, 0] >> 63).all():
+            return None
+        found.append(words[:, 0])
+    return IntegerKeys(np.stack(found, axis=1)) if found else None
 
 
 def _ascending(column: Any) -> NDArray[Any]:

@@ -24,6 +24,7 @@ class PostgresDialect:
     double = "DOUBLE PRECISION"
     everything = "GROUP BY ()"
     fence = " OFFSET 0"
+    person = "replace(CAST(person AS TEXT), '-', '')"
 
     def write_total(self, value: str, reach: int | None) -> str:
         return f"sum({value})"

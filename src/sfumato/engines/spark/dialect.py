@@ -30,6 +30,7 @@ class SparkDialect:
     double = "DOUBLE"
     everything = "HAVING true"
     fence = ""
+    person = "lower(hex(person))"
 
     def write_histogram(self, place: str, span: int) -> tuple[str, str]:
         return f"CAST({place} AS BIGINT), count(*)", "GROUP BY 1"

@@ -7,12 +7,10 @@ never its contents, so nothing that scikit-learn does with an estimator creates 
 from __future__ import annotations
 
 import secrets
-from collections import Counter
 from pathlib import Path
-from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from sfumato.errors import BudgetError, PolicyError, UsageError
+from sfumato.errors import BudgetError, UsageError
 from sfumato.ledger import Charge, SqliteLedger
 from sfumato.privacy.account import caps, left, price
 from sfumato.privacy.budget import Budget
@@ -97,27 +95,3 @@ class Account:
     def __repr__(self) -> str:
         left, total = format_short(self.left), format_short(self.budget.epsilon)
         return f"Account({self._path.name!r}, ε = {left} left of {total})"
-
-
-class FitTally:
-    """Counts how often an estimator and its clones were fitted, and for how much."""
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._fits: Counter[tuple[Event, ...]] = Counter()
-
-    def add(self, events: tuple[Event, ...]) -> Counter[tuple[Event, ...]]:
-        """Count one more fit, and return how often each price was paid so far."""
-        with self._lock:
-            self._fits[events] += 1
-            return self._fits.copy()
-
-
-def unaccounted_copy() -> PolicyError:
-    """Return the error for an estimator out of a pickle, which cannot know how often others were fitted."""
-    return PolicyError(
-        "SF-E107",
-        "This estimator went through pickle, and no account pays for fitting it.",
-        why="a search in several processes would fit many times for the price of one",
-        try_='budget=sf.learn.Account("fits.ledger", epsilon=4, delta=1e-6), or n_jobs=1',
-    )

@@ -21,17 +21,17 @@ from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sfumato.errors import UsageError
-from sfumato.learn.base.accounts import FitTally, unaccounted_copy
-from sfumato.learn.base.progress import report_rounds
 from sfumato.learn.base.saving import save
 from sfumato.oracle.arrays.coded_rows import EncodedRows, encode_columns, list_columns
-from sfumato.oracle.arrays.features import encode_labels, read_arrays, to_numbers
+from sfumato.oracle.arrays.features import check_classes, encode_labels, read_arrays, to_numbers
 from sfumato.oracle.arrays.integer_rows import ArrayBounds, check_bounds
 from sfumato.oracle.coded_columns import CodedColumn, code_columns
 from sfumato.oracle.declared import Labels
 from sfumato.oracle.fit_budget import FitBudget
+from sfumato.oracle.fit_tally import FitTally, unaccounted_copy
 from sfumato.oracle.guarantee import EXACT, Guarantee, describe_fits
 from sfumato.oracle.over_arrays import ArrayOracle
+from sfumato.viz.progress import report_rounds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -90,7 +90,7 @@ class PaidEstimator(BaseEstimator):
             yield budget, charge
         else:
             # Without an account, fits are only counted, which works within one process.
-            if getattr(self, "_travelled", False):
+            if getattr(self, "_travelled", False) or self._tally().travelled:
                 raise unaccounted_copy()
             # Rounds that were paid for count even if the fit fails after them.
             paid: list[Event] = []
@@ -327,18 +327,3 @@ def _no_class_matches(given: str) -> UsageError:
         why="every row would be ignored, and the model would be made of noise alone",
         try_='classes as they are written in the target, such as classes=["no", "yes"]',
     )
-
-
-def check_classes(classes: Any) -> tuple[Any, ...]:
-    """Return the declared classes in order, of which there are at least two."""
-    if classes is None:
-        raise UsageError(
-            "SF-E104",
-            "Declare the classes before labels are read.",
-            why="the labels that occur would reveal a row that is the only one with its label",
-            try_="classes=[0, 1]",
-        )
-    listed = np.unique(np.asarray(classes))
-    if len(listed) < 2 or listed.ndim != 1:
-        raise UsageError("SF-E104", "A classifier needs at least two classes.", try_="classes=[0, 1]")
-    return tuple(listed.tolist())

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from sfumato.curator.lower.transactions import build_transactions
 from sfumato.errors import UsageError
 from sfumato.learn.base.estimator import quiet_arithmetic
-from sfumato.learn.base.progress import report_rounds
 from sfumato.oracle.declared import declare_items
 from sfumato.oracle.guarantee import Guarantee
 from sfumato.oracle.over_tables import (
@@ -24,6 +23,7 @@ from sfumato.oracle.over_tables import (
 from sfumato.oracle.table_blocks import limit_rows
 from sfumato.oracle.table_features import declare_features
 from sfumato.privacy.exact import parse_whole
+from sfumato.viz.progress import report_rounds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -84,7 +84,8 @@ def rebuild_estimator(estimator: Any) -> PrivateEstimator:
         raise UsageError(
             "SF-E117",
             "Only the estimators of sf.learn can be fitted behind the curator.",
-            try_="sf.learn.LogisticRegression(epsilon=0.5), or s.oracle(…) for a program of one's own",
+            try_="sf.learn.LogisticRegression(epsilon=0.5), sf.learn.make_pipeline(…) for several steps, or "
+            "s.oracle(…) for a program of one's own",
         )
     made: PrivateEstimator = type(estimator)(**read_parameters(estimator))
     return made

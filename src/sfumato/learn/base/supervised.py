@@ -10,8 +10,8 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from sfumato.errors import UsageError
-from sfumato.learn.base.estimator import PrivateEstimator, check_classes, require_labels_of
-from sfumato.oracle.arrays.features import read_arrays, to_numbers
+from sfumato.learn.base.estimator import PrivateEstimator, require_labels_of
+from sfumato.oracle.arrays.features import check_classes, read_arrays, to_numbers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

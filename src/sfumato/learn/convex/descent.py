@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.curator.plan.spend import PureSpend
-from sfumato.learn.base import progress
 from sfumato.learn.convex.score_gradients import STEPS
 from sfumato.oracle.blocks import COUNT, SumBlock, share_of
 from sfumato.oracle.gradients import GradientQuestion
+from sfumato.viz import progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable

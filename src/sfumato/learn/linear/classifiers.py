@@ -22,10 +22,9 @@ from sfumato.learn.convex.method_table import choose_method
 from sfumato.learn.convex.problems import MarginLoss, SoftmaxLoss
 from sfumato.learn.convex.score_gradients import MarginGradient, ScoreGrid, SoftmaxGradient
 from sfumato.learn.first_look import (
-    CHECK_SHARE,
     linear_scores,
     look_first,
-    scores_beat_commonest,
+    measure_score_lead,
     wants_look,
 )
 from sfumato.learn.linear.scores import LinearClassifier, choose_row_norm
@@ -138,24 +137,42 @@ class ConvexClassifier(LinearClassifier):
         # What is refused is refused before the first charge.
         self._penalty(), self._rows_declared(), self._steps()
         priced = self.method_ != "gradient" and not isinstance(oracle.budget.main, PureSpend)
-        look = look_first(oracle) if wants_look(oracle, self.scaling) and not priced else None
-        missing = oracle.declared.middles
-        oracle = oracle if look is None else look.oracle
-        declared = oracle.declared
-        clipped = oracle.clip_rows(choose_row_norm(declared))
-        if isinstance(clipped, ArrayOracle) and self.method_ != "gradient":
-            found = perturbed_fits.fit_own_rows(
-                clipped, self._score_loss(), self.method_, self._penalty() or None, *self._start(look)
-            )
-        elif self.method_ == "minima":
-            found = self._release_objective(clipped)
+        if wants_look(oracle, self.scaling) and not priced:
+            self.learn_after(oracle, look_first(oracle))
         else:
-            found = self._descend(clipped, self._rows_declared(), look)
-        self._keep(found, declared, clipped.declared, missing)
+            clipped = oracle.clip_rows(choose_row_norm(oracle.declared))
+            found = self._learn_weights(clipped, 0.0, Fraction(1), self._rows_declared())
+            self._keep(found, oracle.declared, clipped.declared, oracle.declared.middles)
 
-    def _start(self, look: FirstLook | None) -> tuple[Floats | float, Fraction]:
-        """Return the scores that all rows start from, and the share of the spend that is left."""
-        return (0.0, Fraction(1)) if look is None else (self._prior_scores(look.counts), look.left)
+    def learn_after(self, oracle: Oracle, look: FirstLook) -> float:
+        """Learn with what a first look left; return, with noise, how many rows it leads by.
+
+        Noise of many weights can make a fit worse than none: then the commonest class takes its place.
+        """
+        declared = look.oracle.declared
+        clipped = look.oracle.clip_rows(choose_row_norm(declared))
+        offset, rows = self._prior_scores(look.counts), self._rows_declared()
+        found = self._learn_weights(clipped, offset, look.for_fit, look.rows if rows is None else rows)
+        scores = linear_scores(clipped, found.weights, found.constant * found.norm)
+        lead = measure_score_lead(clipped, scores, look)
+        if lead <= 0:
+            weights = np.zeros_like(found.weights)
+            weights[:, -1] = offset / found.constant
+            found = replace(found, weights=weights)
+        self._keep(found, declared, clipped.declared, oracle.declared.middles)
+        return lead
+
+    def _learn_weights(
+        self, clipped: Oracle, offset: Floats | float, left: Fraction, rows: float | None
+    ) -> LearnedWeights:
+        """Learn weights by the chosen method, for this share of the spend."""
+        if isinstance(clipped, ArrayOracle) and self.method_ != "gradient":
+            return perturbed_fits.fit_own_rows(
+                clipped, self._score_loss(), self.method_, self._penalty() or None, offset, left
+            )
+        if self.method_ == "minima":
+            return self._release_objective(clipped)
+        return self._descend(clipped, rows, offset, left)
 
     def _prior_scores(self, counts: Floats) -> Floats:
         """Return scores by which every row is of the commonest class, from noisy counts of classes."""
@@ -172,22 +189,13 @@ class ConvexClassifier(LinearClassifier):
         if asked.converges:
             return perturbed_fits.fit_release(clipped, asked)
         self.method_ = "gradient"
-        return self._descend(clipped, rows)
+        return self._descend(clipped, rows, 0.0, Fraction(1))
 
-    def _descend(self, clipped: Oracle, rows: float | None, look: FirstLook | None = None) -> LearnedWeights:
-        offset, left = self._start(look)
-        known = look.rows if look is not None and rows is None else rows
-        # Laplace noise of many weights can make a descent worse than no descent.
-        checked = look if isinstance(clipped.budget.main, PureSpend) else None
-        left = left if checked is None else left - CHECK_SHARE
-        descent = NoisyDescent(self._score_gradient, self._penalty(), known, self._steps(), offset, left)
-        found = descent.learn_weights(clipped)
-        scores = linear_scores(clipped, found.weights, found.constant * found.norm)
-        if checked is None or scores_beat_commonest(clipped, scores, checked.counts):
-            return found
-        weights = np.zeros_like(found.weights)
-        weights[:, -1] = offset / found.constant
-        return replace(found, weights=weights)
+    def _descend(
+        self, clipped: Oracle, rows: float | None, offset: Floats | float, left: Fraction
+    ) -> LearnedWeights:
+        descent = NoisyDescent(self._score_gradient, self._penalty(), rows, self._steps(), offset, left)
+        return descent.learn_weights(clipped)
 
     def _penalty(self) -> float:
         found = 0.0 if self.penalty is None else float(parse_exact(self.penalty, "penalty"))

@@ -119,8 +119,12 @@ class LinearRegression(PrivateRegressor):
         else:
             self.coef_ = found.weights
             self.intercept_ = found.intercept
-            if found.within is not None:
-                self.low_, self.high_ = found.within
+        # Whether bounds were tightened depends on noise; that there are such attributes does not.
+        no_bounds = np.full(len(self.coef_), np.inf)
+        tight = None if found is None else found.within
+        low, high = (-no_bounds, no_bounds) if tight is None else tight
+        self.low_: Floats = low
+        self.high_: Floats = high
         self.middles_ = oracle.declared.middles
         self.target_bounds_ = np.array([target.middle - target.half, target.middle + target.half])
 

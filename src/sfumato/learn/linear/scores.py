@@ -28,7 +28,12 @@ _LARGEST = 2.0**40
 
 
 class LinearClassifier(PrivateClassifier):
-    """Clips the rows it predicts for as those that it was learnt from, and scores them by weights."""
+    """Clips the rows it predicts for as those that it was learnt from, and scores them by weights.
+
+    `clip_rows(X) @ coef_.T + intercept_` is `decision_function(X)` for all rows. For rows within the bounds
+    that are no longer than the norm of the fit it is `X @ coef_.T + intercept_`: clipping leaves those as
+    they are.
+    """
 
     coef_: Floats
     intercept_: Floats
@@ -53,7 +58,10 @@ class LinearClassifier(PrivateClassifier):
     # ---- what was learnt ----
 
     def decision_function(self, X: Any) -> Floats:  # noqa: N803
-        """Return the score of each row, or of each row and class where there are more than two."""
+        """Return the score of each row, or of each row and class where there are more than two.
+
+        Rows are clipped first, as those were that the model was learnt from: see `clip_rows`.
+        """
         scores = self._scores(self._rows(X))
         return scores[:, 0] if scores.shape[1] == 1 else scores
 

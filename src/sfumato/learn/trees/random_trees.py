@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.special import ndtri
 
 from sfumato.learn.cells import locate_bin, locate_orthant
 
@@ -14,14 +15,14 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from sfumato.learn.trees.cut_places import CutPlaces
     from sfumato.oracle.blocks import Value
     from sfumato.oracle.declared import Declared
-    from sfumato.oracle.feature_spread import FeatureSpread
 
     Floats = NDArray[np.float64]
 
-# Where thresholds are drawn, in deviations around the mean. Chosen with benchmarks/learners.py; the coins are
-# public and the mean is private already, so privacy holds for any values.
+# Where thresholds are drawn, in deviations. Chosen with benchmarks/learners.py; the coins are public and the
+# places are private already, so privacy holds for any values.
 _WIDEST, _TYPICAL = 1.8, 0.7
 
 
@@ -53,20 +54,22 @@ def cycle_features(rng: Any, features: int) -> Iterator[int]:
         yield from rng.permutation(features).tolist()
 
 
-def draw_tree(rng: Any, known: FeatureSpread, depth: int, turns: Iterator[int] | None) -> RandomTree:
-    """Draw features and thresholds by public coins, where the private mean and deviation say that rows lie.
-
-    With `turns` a tree splits the one feature whose turn it is, at even distances.
-    """
-    if turns is not None:
-        at = next(turns)
-        places = known.cut_mean[at] + known.cut_deviation[at] * np.linspace(-_WIDEST, _WIDEST, 2**depth - 1)
-        return RandomTree((at,), tuple(np.unique(np.clip(places, -1, 1)).tolist()), True)
+def draw_tree(rng: Any, known: CutPlaces, depth: int) -> RandomTree:
+    """Draw features and thresholds by public coins, where private places say that rows lie."""
     # A feature is split once at most, so that all leaves can hold rows.
-    depth = min(depth, len(known.mean))
-    chosen = rng.choice(len(known.mean), depth, replace=False)
-    places = known.cut_mean[chosen] + _TYPICAL * known.cut_deviation[chosen] * rng.normal(size=depth)
-    return RandomTree(tuple(chosen.tolist()), tuple(np.clip(places, -1, 1).tolist()), False)
+    depth = min(depth, known.features)
+    chosen = rng.choice(known.features, depth, replace=False)
+    away = _TYPICAL * rng.normal(size=depth)
+    cuts = [float(known.find_places(*each)) for each in zip(chosen.tolist(), away, strict=True)]
+    return RandomTree(tuple(chosen.tolist()), tuple(cuts), False)
+
+
+def split_feature(known: CutPlaces, feature: int, depth: int, even: bool) -> RandomTree:
+    """Return a tree of one feature: of parts that hold about as many rows each, or of equal width."""
+    parts = 2**depth
+    away = ndtri(np.arange(1, parts) / parts) if even else np.linspace(-_WIDEST, _WIDEST, parts - 1)
+    places = known.find_places(feature, away)
+    return RandomTree((feature,), tuple(np.unique(places).tolist()), True)
 
 
 # ---- trees as they are saved -------------------------------------------------------------------------------

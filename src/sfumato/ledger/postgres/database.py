@@ -9,17 +9,16 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sfumato.errors import LedgerError, UsageError
+from sfumato.errors.interrupts import find_interrupt
 from sfumato.ledger import tables
 from sfumato.ledger.database import LedgerDatabase
 from sfumato.ledger.failures import require_agreement, unconfirmed_error
 from sfumato.ledger.postgres.connection import import_psycopg, open_connection
 from sfumato.ledger.postgres.durability import CONFIRM, confirm_all, require_durable_server
-from sfumato.ledger.postgres.errors import ErrorTranslator, is_lock_refused
-from sfumato.ledger.postgres.sharing import SharedWriting
+from sfumato.ledger.postgres.errors import PostgresErrors, is_lock_refused
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from weakref import WeakMethod
 
     from sfumato.ledger.postgres.connection import PostgresConnection
     from sfumato.ledger.transaction import Transaction
@@ -43,8 +42,24 @@ _KEEP_ANSWERS = """
 """
 # Lists of any length are one statement, whose plan the server keeps.
 _STATEMENTS = {False: _APPEND.format(kept=""), True: _APPEND.format(kept=_KEEP_ANSWERS)}
+# The same server since its start, the same ledger, and a role with the same rights.
+_SELECT_PLACE = """
+    SELECT extract(epoch FROM pg_postmaster_start_time())::TEXT, current_setting('port'),
+        current_database()::TEXT, current_schema()::TEXT, session_user::TEXT, current_user::TEXT,
+        identity, version
+    FROM ledger
+"""
+# Sessions of other roles may hold any lock too, so the role is compared.
+_SELECT_ANNOUNCED = """
+    SELECT EXISTS (
+        SELECT 1 FROM pg_locks JOIN pg_stat_activity USING (pid)
+        WHERE locktype = 'advisory' AND granted AND objsubid = 1 AND classid::BIGINT = ? AND objid::BIGINT = ?
+            AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+            AND usename = session_user
+    )
+"""
 _ENTRY_ROW = attrgetter("seq", "kind", "body", "prev", "hash")
-_TRANSLATED = ErrorTranslator()
+_TRANSLATED = PostgresErrors()
 
 
 class PostgresDatabase(LedgerDatabase):
@@ -59,7 +74,6 @@ class PostgresDatabase(LedgerDatabase):
         self._schema = schema
         self._timeout = timeout
         self._connection: PostgresConnection | None = None
-        self._sharing = SharedWriting()
 
     @contextmanager
     def lend_connection(self) -> Iterator[PostgresConnection]:
@@ -67,7 +81,13 @@ class PostgresDatabase(LedgerDatabase):
             if self._connection is None or not self._connection.is_usable():
                 self.close()
                 self._connection = self._open()
-            yield self._connection
+            try:
+                yield self._connection
+            except Exception:
+                raise
+            except BaseException:
+                self.close()  # after Ctrl-C the driver may be wrong about what it has sent and received
+                raise
 
     @contextmanager
     def lend_snapshot(self) -> Iterator[PostgresConnection]:
@@ -128,18 +148,21 @@ class PostgresDatabase(LedgerDatabase):
     def confirm(self, db: Any) -> None:
         confirm_all(db, self._timeout)
 
-    def hand_over(self, db: Any, messages: list[list[Any]], write: WeakMethod[Any]) -> list[Any] | None:
-        return self._sharing.ask(db, messages, write)
+    def describe_place(self, db: Any) -> list[Any]:
+        return list(db.execute(_SELECT_PLACE).fetchone())
 
-    def forget_threads(self) -> None:
-        super().forget_threads()
-        self._sharing.forget()
-        self._sharing = SharedWriting()
+    def announce_writer(self, db: Any, badge: int) -> bool:
+        # Held until the connection is closed. It keeps out nobody, and is not waited for.
+        return bool(db.execute("SELECT pg_try_advisory_lock_shared(?)", (badge,)).fetchone()[0])
+
+    def has_announced(self, db: Any, badge: int) -> bool:
+        high, low = divmod(badge, 1 << 32)
+        return bool(db.execute(_SELECT_ANNOUNCED, (high, low)).fetchone()[0])
 
     def close(self) -> None:
         with self.turn:
             # A new connection may lead to another server.
-            self._sharing.stop()
+            self.sharing.stop()
             if self._connection is not None:
                 self._connection.raw.close()
             self._connection = None
@@ -163,8 +186,9 @@ class PostgresDatabase(LedgerDatabase):
             written = int(send().rowcount)
         except import_psycopg().Error as error:
             self.close()
-            if is_lock_refused(error):
-                raise  # nothing was written
+            # Nothing was written, or Ctrl-C is behind the error, and whoever pressed it is not kept waiting.
+            if is_lock_refused(error) or find_interrupt(error):
+                raise
             lost = error
         if lost is None and not (self._connection and self._connection.take_warnings()):
             return written

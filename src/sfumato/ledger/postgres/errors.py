@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import LedgerError
+from sfumato.errors.interrupts import find_interrupt
 from sfumato.ledger.chain import invalid_unicode_error
 from sfumato.ledger.failures import busy_error, full_error, silent_error, unreachable_error
 from sfumato.ledger.postgres.connection import import_psycopg
@@ -18,7 +19,7 @@ _FULL = ("53100",)
 _DAMAGED = ("XX001", "XX002")
 
 
-class ErrorTranslator:
+class PostgresErrors:
     """Raises our error in place of the driver's at the end of its `with` block."""
 
     def __enter__(self) -> None:
@@ -29,7 +30,7 @@ class ErrorTranslator:
             return
         psycopg = import_psycopg()
         if isinstance(error, psycopg.Error):
-            raise _translate(psycopg, error) from error
+            raise find_interrupt(error) or _translate(psycopg, error) from error
         if isinstance(error, UnicodeEncodeError):
             raise invalid_unicode_error() from None
 

@@ -23,11 +23,10 @@ from sfumato.ledger.receipts import check_receipt
 from sfumato.ledger.signing import SigningKey
 from sfumato.ledger.sqlite.audit import AuditedLedger
 from sfumato.ledger.sqlite.database import SqliteDatabase
-from sfumato.ledger.sqlite.errors import ErrorTranslator, is_busy
+from sfumato.ledger.sqlite.errors import SqliteErrors, is_busy
 from sfumato.ledger.sqlite.files import identify_file
 from sfumato.ledger.sqlite.ledger import SqliteLedger, create_file
-from sfumato.ledger.sqlite.mark import Mark, begin_mark_at
-from sfumato.ledger.sqlite.witness import Witness
+from sfumato.ledger.sqlite.mark import Mark
 from sfumato.ledger.store import TIMEOUT
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ def back_up_ledger(ledger: SqliteLedger, to: str | Path) -> Verified:
     """Copy everything that is committed now to a new file, and verify the copy from its first entry."""
     path = str(Path(to).absolute())
     create_file(path)
-    with ledger.open_copy_source() as db, ErrorTranslator(), closing(sqlite3.connect(path)) as copy:
+    with ledger.open_copy_source() as db, SqliteErrors(), closing(sqlite3.connect(path)) as copy:
         db.backup(copy)
         copy.execute("PRAGMA journal_mode = DELETE")  # no log beside it: one file that can be carried away
     with closing(AuditedLedger.read(path, missing=True)) as copied:
@@ -73,21 +72,23 @@ def restore_ledger(
     are known to be missing from it, or nothing shows that none are. Nobody may have the ledger open: they
     would go on with the old file and, when they end, delete the log of the new one by its name.
     """
-    place = Path(path).absolute()
+    # Behind a link, or the old file would stay where it is and be a second budget.
+    given, place = Path(path).absolute(), Path(os.path.realpath(path))
     draft = place.with_name(f"{place.name}.{secrets.token_hex(4)}.new")
     try:
         _copy_file(Path(copy), draft)
         with closing(_open_draft(draft, place, unproven)) as fresh:
-            # Checked before the lock is taken, as both take long. The head is read after it: charges made
+            # Checked before the locks are taken, as both take long. The ends are read after it: charges made
             # until then count.
             verified, sound = fresh.verify(), _is_sound(place)
-            with _locking_out_others(place) as newest:
-                _check_receipts(fresh, place, receipts)
+            with _holding_mark(place) as mark, _locking_out_others(place) as newest:
+                _check_receipts(fresh, given, receipts)
                 if not unproven:
-                    _require_newest(fresh, newest if sound else None, bool(receipts) or _has_mark(place))
+                    is_marked = _require_marked(fresh, mark)
+                    _require_newest(fresh, newest if sound else None, bool(receipts) or is_marked)
                 fresh.close()  # so that its log is written back into the one file that is moved
                 _put_in_place(draft, place)
-                begin_mark_at(place, (verified.entries, verified.head))
+                mark.begin_anew((verified.entries, verified.head))
     finally:
         for leftover in place.parent.glob(f"{draft.name}*"):
             leftover.unlink()
@@ -96,9 +97,10 @@ def restore_ledger(
 
 def _open_draft(draft: Path, place: Path, unproven: bool) -> SqliteLedger:
     """Open a copy, with the newest entries that the present mark holds and the copy lacks."""
-    with suppress(FileNotFoundError):
-        shutil.copyfile(f"{os.path.realpath(place)}.mark", f"{draft}.mark")
-    Witness(os.path.realpath(place)).carry_to(os.path.realpath(draft))
+    mark = Mark(os.path.realpath(place))
+    with closing(mark), mark.sharing(TIMEOUT), suppress(FileNotFoundError):
+        mark.witness.carry_to(os.path.realpath(draft))
+        shutil.copyfile(mark.path, f"{draft}.mark")
     with closing(SqliteDatabase(str(draft), TIMEOUT, identify_file(str(draft)))) as database:
         database.adopt_mark(missing=True, shorter=unproven)
     return SqliteLedger.open(draft)
@@ -112,11 +114,21 @@ def _check_receipts(ledger: SqliteLedger, place: Path, receipts: Sequence[str]) 
 def _require_newest(fresh: SqliteLedger, newest: str | None, proven: bool) -> None:
     """Refuse a copy that may lack a charge. `newest` is the head of the present ledger, if it is sound."""
     if newest not in (None, GENESIS) and fresh.find_entry(str(newest)) is None:
-        raise LedgerError(
-            "SF-L116", "The present ledger holds entries that this copy lacks.", try_="a newer copy"
-        )
+        raise _lacking_error()
     if newest is None and not proven:
         raise _unproven_error("sfumato ledger restore COPY --receipt FILE")
+
+
+def _lacking_error() -> LedgerError:
+    return LedgerError(
+        "SF-L116", "The present ledger holds entries that this copy lacks.", try_="a newer copy"
+    )
+
+
+def _in_use_error() -> LedgerError:
+    return LedgerError(
+        "SF-L122", "The ledger is in use, so nothing was restored.", try_="end every process of the lab"
+    )
 
 
 def _unproven_error(command: str) -> LedgerError:
@@ -127,11 +139,26 @@ def _unproven_error(command: str) -> LedgerError:
     )
 
 
-def _has_mark(place: Path) -> bool:
-    """Return whether the present ledger's own mark is there, whose entries the copy was found to hold."""
-    with suppress(LedgerError), closing(Mark(os.path.realpath(place))) as mark:
-        return mark.read()[0] > 0
-    return False
+@contextmanager
+def _holding_mark(place: Path) -> Iterator[Mark]:
+    """Yield the mark of the present ledger, or an empty one, while nobody can write."""
+    mark = Mark(os.path.realpath(place))
+    mark.create()
+    with closing(mark):
+        if not mark.try_lock():
+            raise _in_use_error()
+        yield mark
+
+
+def _require_marked(fresh: SqliteLedger, mark: Mark) -> bool:
+    """Refuse a copy without an entry that the present mark or witness tells of. Returns if there are any."""
+    told = mark.witness.list_ends()
+    if not mark.is_blank():
+        told.append(mark.read(copied=True))
+    told = [end for end in told if end[0]]
+    if any(fresh.find_entry(head) != seq for seq, head in told):
+        raise _lacking_error()
+    return bool(told) and not mark.is_blank()
 
 
 def _is_sound(place: Path) -> bool:
@@ -162,11 +189,7 @@ def _lock_and_read_head(db: sqlite3.Connection) -> str | None:
         row = db.execute("SELECT hash FROM entries ORDER BY seq DESC LIMIT 1").fetchone()
     except sqlite3.Error as error:
         if is_busy(error):
-            raise LedgerError(
-                "SF-L122",
-                "The ledger is in use, so nothing was restored.",
-                try_="end every process of the lab",
-            ) from error
+            raise _in_use_error() from error
         return None
     return GENESIS if row is None else str(row[0])
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -25,7 +25,7 @@ from sfumato.ledger.failures import (
 )
 from sfumato.ledger.sqlite import schema
 from sfumato.ledger.sqlite.connection import open_connection
-from sfumato.ledger.sqlite.errors import ErrorTranslator
+from sfumato.ledger.sqlite.errors import SqliteErrors
 from sfumato.ledger.sqlite.files import identify_file, identify_files, list_files
 from sfumato.ledger.sqlite.locks import require_locks
 from sfumato.ledger.sqlite.mark import Mark, MarkedBatch, missing_mark_error
@@ -43,14 +43,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from sfumato.ledger.sqlite.files import Identity
-    from sfumato.ledger.tables import SqlConnection
     from sfumato.ledger.transaction import Transaction
 
 T = TypeVar("T")
 
 _ENTRY_ROW = attrgetter("seq", "kind", "body", "prev", "hash")
 _CONTENT = attrgetter("kind", "body")
-_TRANSLATED = ErrorTranslator()
+_TRANSLATED = SqliteErrors()
 
 
 class SqliteDatabase(LedgerDatabase):
@@ -58,6 +57,8 @@ class SqliteDatabase(LedgerDatabase):
 
     `timeout` is how many seconds to wait for other processes.
     """
+
+    outlives_writers = False
 
     def __init__(self, path: str, timeout: float, main: Identity | None) -> None:
         super().__init__()
@@ -86,34 +87,22 @@ class SqliteDatabase(LedgerDatabase):
                 self._roll_back(db)
 
     def write(self, work: Callable[[Any], T]) -> T:
-        """Call `work` as the only writer among all processes.
-
-        Threads that come while this waits for the mark's lock are still part of the batch.
-        """
-        with self.turn, _TRANSLATED, self._mark.locked(self._timeout):
+        with self.turn, _TRANSLATED:
             db = self._connection or self._open()
             try:
-                if self._mark.is_full:
-                    self._renew_full_mark(db)
-                db.execute("BEGIN IMMEDIATE")
-                self._require_same_files()  # only now, as the wait may have been long
-                self._mark.read()
-                if not self._mark.is_settled:
-                    self._settle(db)
                 return work(db)
+            except Exception:
+                raise
+            except BaseException:
+                self._mark.forget()  # an interruption may have come between two of its fields
+                raise
             finally:
-                self._roll_back(db)
+                self._end_write(db)
 
     def settle(self) -> None:
         """Bring back entries that only the mark holds, or refuse a ledger that is too short."""
-        with self.turn, _TRANSLATED:
-            # Read before SQLite is: unless a writer is at work or has died, SQLite holds all of it by then.
-            marked = self._mark.read()
-            with self.lend_connection() as db:
-                holds = not marked[0] or tables.has_entry(db, *marked)
-            sound = holds and self._mark.witness.is_at(marked, self._mark.noted)
-        if not sound:
-            self.write(lambda db: require_witness(db, self._mark))
+        if not self._looks_settled():
+            self.write(lambda db: self.begin(db, lambda: require_witness(db, self._mark)))
 
     def require_locks(self) -> None:
         """Refuse to go on where locks do nothing."""
@@ -144,20 +133,82 @@ class SqliteDatabase(LedgerDatabase):
                     require_witnessed(db, self._mark)
                 self._adopt_mark(db)
 
-    def begin(self, db: SqlConnection, ask: Callable[[], T]) -> T:
-        return ask()  # `write` holds the lock already
+    def begin(self, db: Any, ask: Callable[[], T]) -> T:
+        self._mark.lock(self._timeout)
+        self._require_same_files()  # only now, as the wait may have been long
+        self._begin_locked(db)
+        return ask()
 
     def require_text(self, *texts: str) -> None:
         """Accept every text: SQLite can keep them all."""
 
     def commit(self, db: Any, done: Transaction, mark_written: Callable[[], None]) -> None:
-        require_agreement(self.commit_at_once(db, done, mark_written), "where the chain ends")
+        require_agreement(self._append(db, done, mark_written), "where the chain ends")
 
     def commit_at_once(self, db: Any, done: Transaction, mark_written: Callable[[], None]) -> bool:
+        # Another writer is not waited for: it is about to change the books that were decided by.
+        if not self._mark.try_lock():
+            return False
+        self._begin_locked(db)
+        if self._append(db, done, mark_written):
+            return True
+        self._end_write(db)
+        return False
+
+    def describe_place(self, db: Any) -> list[Any]:
+        self._require_same_files()
+        return ["file", *self._mark.describe()]
+
+    def require_written(self, db: Any, seq: int, head: str, mark: str) -> None:
+        # The leader may have other files open than lie at this path by now, or be none of ours.
+        self._require_same_files()
+        row = db.execute("SELECT body FROM entries WHERE seq = ? AND hash = ?", (seq, head)).fetchone()
+        require_same_ledger(row is not None and mark in row[0], "another process has written elsewhere")
+
+    def close(self) -> None:
+        with self.turn:
+            self.sharing.stop()
+            self._close_connection()
+            self._mark.close()
+
+    def _looks_settled(self) -> bool:
+        """Return whether SQLite is seen to hold what the mark says, without a wait for other writers."""
+        # Through an object of its own: beside a writer, it may miss a record in front of one that it finds.
+        with self.turn, _TRANSLATED, closing(Mark(os.path.realpath(self._path))) as mark:
+            # Read before SQLite is: unless a writer is at work or has died, SQLite holds all of it by then.
+            marked = mark.read()
+            with self.lend_connection() as db:
+                holds = not marked[0] or tables.has_entry(db, *marked)
+            return holds and mark.witness.is_at(marked, mark.noted)
+
+    def _begin_locked(self, db: sqlite3.Connection) -> None:
+        """Begin a transaction of the only writer, on the newest state."""
+        if self._mark.is_full:
+            self._renew_full_mark(db)
+        db.execute("BEGIN IMMEDIATE")
+        self._mark.read()
+        if not self._mark.is_settled:
+            self._mark.search()  # or what SQLite holds would be written over records that are only damaged
+            self._settle(db)
+
+    def _end_write(self, db: sqlite3.Connection) -> None:
+        """Undo what is open, and let others write."""
+        try:
+            self._roll_back(db)
+        finally:
+            self._mark.unlock()
+
+    def _append(self, db: sqlite3.Connection, done: Transaction, mark_written: Callable[[], None]) -> bool:
+        """Write and commit, if the chain ends where the transaction began. The caller holds the lock."""
+        if self._mark.end != done.start:
+            # Someone else has written, or the newest record was damaged since. SQLite knows what it said.
+            self._mark.search()
+            self._settle(db)
         # Moves the end only if it is where the books say, so a decision from old books writes nothing.
         if db.execute(MOVE_END, (*done.end, *done.start)).rowcount != 1:
             return False
-        db.executemany(ADD_ENTRY, map(_ENTRY_ROW, done.entries))
+        for entry in done.entries:
+            db.execute(ADD_ENTRY, _ENTRY_ROW(entry))
         if done.answers:
             db.executemany(KEEP_ANSWER, done.answers)
         mark_written()
@@ -178,11 +229,6 @@ class SqliteDatabase(LedgerDatabase):
         self._require_same_files()
         require_same_ledger(self._mark.is_in_place(), "another mark lies at its path")
         return True
-
-    def close(self) -> None:
-        with self.turn:
-            self._close_connection()
-            self._mark.close()
 
     def _close_connection(self) -> None:
         if self._connection is not None:

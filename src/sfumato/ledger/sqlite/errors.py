@@ -13,7 +13,7 @@ _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CONSTRAINT)
 
 
-class ErrorTranslator:
+class SqliteErrors:
     """Raises our error in place of SQLite's at the end of its `with` block."""
 
     def __enter__(self) -> None: ...

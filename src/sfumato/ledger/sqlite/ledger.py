@@ -15,7 +15,7 @@ from sfumato.ledger.signing import SigningKey
 from sfumato.ledger.sqlite import schema
 from sfumato.ledger.sqlite.connection import open_connection
 from sfumato.ledger.sqlite.database import SqliteDatabase
-from sfumato.ledger.sqlite.errors import ErrorTranslator
+from sfumato.ledger.sqlite.errors import SqliteErrors
 from sfumato.ledger.sqlite.files import identify_file
 from sfumato.ledger.sqlite.mark import begin_first_mark
 from sfumato.ledger.store import TIMEOUT, StoredLedger
@@ -54,7 +54,7 @@ class SqliteLedger(StoredLedger):
         try:
             # SQLite would create the file too, but readable by others.
             create_file(str(draft))
-            with ErrorTranslator(), closing(open_connection(str(draft), timeout)) as db:
+            with SqliteErrors(), closing(open_connection(str(draft), timeout)) as db:
                 schema.create_tables(db)
             sync_path(draft)
             SigningKey.beside_ledger(str(file)).create()
@@ -89,7 +89,8 @@ class SqliteLedger(StoredLedger):
             with self._guard:
                 # Before the tables say that there is one.
                 self._database.begin_mark()
-                self._database.write(schema.migrate_tables)
+                write, begin = self._database.write, self._database.begin
+                write(lambda db: begin(db, lambda: schema.migrate_tables(db)))
 
     def _start(self) -> Self:
         super()._start()

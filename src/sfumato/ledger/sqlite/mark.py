@@ -21,6 +21,7 @@ import time
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
+from json.encoder import encode_basestring
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,7 @@ from sfumato.ledger.failures import (
     busy_error,
     full_error,
     require_agreement,
+    require_same_ledger,
     unconfirmed_error,
     unreadable_error,
 )
@@ -49,6 +51,8 @@ LIMIT = 1 << 20
 Chosen with `benchmarks/ledger.py`: some 800 single charges. No privacy depends on it.
 """
 
+_ROOM = 1 << 18
+"""Bytes by which the file grows at a time: a sync of a file that grows takes several times as long."""
 _PAGE = 4096
 _RECORDS = 2 * _PAGE
 """Where the first record is."""
@@ -88,8 +92,8 @@ class Mark:
     """Where the next record goes."""
     _last: int
     """Where the last record is."""
-    _unsettled: list[bytes]
-    """Contents of the records that SQLite may lack."""
+    _unsettled: list[tuple[int, bytes]]
+    """Place and content of each record that SQLite may lack."""
 
     def __init__(self, ledger: str) -> None:
         self.path = f"{ledger}.mark"
@@ -97,21 +101,41 @@ class Mark:
         self._bytes_path = os.fsencode(self.path)
         self._file: int | None = None
         self._identity: Identity | None = None
-        self._forget()
+        self._is_locked = False
+        self.forget()
 
     # ---- locking -------------------------------------------------------------------------------------------
 
+    def try_lock(self) -> bool:
+        """Become the only writer and checkpointer among all processes, unless another one is."""
+        try:
+            fcntl.flock(self._file or self._open(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        self._is_locked = True
+        return True
+
+    def lock(self, timeout: float) -> None:
+        """Become the only writer and checkpointer among all processes."""
+        _lock(self._file or self._open(), fcntl.LOCK_EX, timeout)
+        self._is_locked = True
+
+    def unlock(self) -> None:
+        """Let others write, if they could not."""
+        # If the file was closed meanwhile, the lock is released already. An interruption may have come after
+        # the lock and before it was noted.
+        if self._file is not None:
+            fcntl.flock(self._file, fcntl.LOCK_UN)
+        self._is_locked = False
+
     @contextmanager
     def locked(self, timeout: float) -> Iterator[None]:
-        """Be the only writer and the only checkpointer among all processes."""
-        file = self._file or self._open()
-        _lock(file, fcntl.LOCK_EX, timeout)
+        """Be the only writer and checkpointer for the time of a block."""
+        self.lock(timeout)
         try:
             yield
         finally:
-            # If the file was closed inside of the block, the lock is released already.
-            if self._file == file:
-                fcntl.flock(file, fcntl.LOCK_UN)
+            self.unlock()
 
     @contextmanager
     def sharing(self, timeout: float) -> Iterator[None]:
@@ -125,12 +149,18 @@ class Mark:
         """Return whether the file that is open is the one at the path."""
         return self._identity is not None and identify_log(self._bytes_path) == self._identity
 
+    def describe(self) -> list[int]:
+        """Return device, inode and time of birth of the file that is open."""
+        opened, lying = os.fstat(self._open()), identify_birth(self.path)
+        require_same_ledger(opened.st_ino == lying[0], "another mark lies at its path")
+        return [opened.st_dev, *lying]
+
     def close(self) -> None:
         """Close the file. The next use opens it and reads all of it again."""
         if self._file is not None:
             os.close(self._file)
-        self._file = None
-        self._forget()
+        self._file, self._is_locked = None, False
+        self.forget()
 
     def __del__(self) -> None:
         # A ledger that is let go of is seldom closed, and a process may open many.
@@ -149,12 +179,28 @@ class Mark:
         if os.pread(file, _DIGEST_BYTES, 0) != self._digest:
             self._read_header(os.pread(file, _RECORDS, 0), copied)
         if os.pread(file, _SALT_BYTES, self._offset) == self._salt or not self._is_known:
-            self._read_records(os.pread(file, os.fstat(file).st_size, self._offset))
+            self._size = _measure(file)
+            self._read_records(os.pread(file, self._size, self._offset))
         return self.end
+
+    def search(self) -> End:
+        """Return where the chain ends, even if the next record is damaged so that it no longer shows."""
+        self._is_known = False
+        return self.read()
 
     def list_batches(self) -> list[MarkedBatch]:
         """Return what `read` has found since the last call of `settle`, oldest first."""
-        return [_decode(content) for content in self._unsettled]
+        return [_decode(content) for _, content in self._unsettled]
+
+    def write_again(self) -> None:
+        """Make durable what `read` has found, since whoever wrote it may have been killed before it was.
+
+        Written anew, as a system that could not write it once may have dropped it, and still show it.
+        """
+        file = self._open()
+        for offset, content in self._unsettled:
+            _write(file, self._encode_record(content), offset)
+        _sync_durably(file)
 
     def settle(self) -> None:
         """Note that SQLite holds everything that was read or appended so far."""
@@ -168,18 +214,22 @@ class Mark:
         if self._file is None:  # closed for a fork within the transaction
             raise unreadable_error()
         require_agreement(batch.start == self.end, "where its mark says that the chain ends")
-        content = _ENCODE([batch.start, batch.end, batch.entries, batch.answers]).encode()
-        record = b"".join(
-            (self._salt, _digest(self._salt, content), len(content).to_bytes(8, "big"), content)
-        )
+        content = _encode(batch)
+        record = self._encode_record(content)
+        end = self._offset + len(record)
+        if end > self._size:
+            self._grow(end)
         self.is_settled = False  # until SQLite holds it too
-        _write_durably(self._file, record, self._offset)
-        self._last, self._offset, self.end = self._offset, self._offset + len(record), batch.end
+        _write(self._file, record, self._offset)
+        _sync_durably(self._file)
+        self._unsettled.append((self._offset, content))
+        self._last, self._offset, self.end = self._offset, end, batch.end
 
     def undo(self, start: End) -> None:
         """Take back the last record, whose commit SQLite has refused. Nobody was told of it."""
         try:
-            _write_durably(self._open(), bytes(_PREFIX_BYTES), self._last)
+            _write(self._open(), bytes(_PREFIX_BYTES), self._last)
+            _sync_durably(self._open())
         except LedgerError as error:
             raise unconfirmed_error() from error
         self._offset, self.end = self._last, start
@@ -202,16 +252,16 @@ class Mark:
         file, salt = self._open(), secrets.token_bytes(_SALT_BYTES)
         noted = self.witness.create(end) if adopt else self.noted
         fields = {"salt": salt.hex(), "end": end, "file": identify_birth(self.path), "witness": noted}
-        header = _encode_header(fields)
         # One after the other: while the first is being written, the second still speaks for the old records.
         for offset in (0, _PAGE):
-            _write_durably(file, header, offset)
-        if os.fstat(file).st_size > 2 * LIMIT:
+            _write(file, _encode_header(fields), offset)
+            _sync_durably(file)
+        if _measure(file) > 2 * LIMIT + _ROOM:
             os.truncate(file, _RECORDS + LIMIT)
         if adopt:  # only now: whoever is killed before leaves a ledger that can be adopted again
             self.witness.remove_others(end)
             sync_path(Path(self.path).parent)
-        self._forget()
+        self.forget()
         self.read()
         self.settle()
 
@@ -230,11 +280,12 @@ class Mark:
 
     # ---- steps of the calls above --------------------------------------------------------------------------
 
-    def _forget(self) -> None:
+    def forget(self) -> None:
+        """Forget what was read. The next use reads all of it again."""
         self._digest: bytes | None = None
         self._salt = b""
         self._unsettled = []
-        self._offset = self._last = _RECORDS
+        self._offset = self._last = self._size = _RECORDS
         self._enough = _RECORDS + LIMIT
         self._is_known = self.is_settled = False
         self.end = (0, "")
@@ -257,10 +308,35 @@ class Mark:
             raise missing_mark_error()
         if not copied and tuple(header["file"]) != identify_birth(self.path):
             raise copied_error()
-        self._forget()
+        self.forget()
+        if self._is_locked:
+            headers = self._equalize_headers(headers)
         self._digest, self._salt = headers[:_DIGEST_BYTES], bytes.fromhex(header["salt"])
         self.end = header["end"][0], header["end"][1]
         self.noted = header["witness"]
+
+    def _equalize_headers(self, headers: bytes) -> bytes:
+        """Write the valid header in place of one that is damaged or was not brought up to date.
+
+        Otherwise the second could be older than the records, and would speak once the first is damaged.
+        """
+        first, second = headers[:_PAGE], headers[_PAGE:]
+        if first == second:
+            return headers
+        valid, place = (first, _PAGE) if _read_header(first) else (second, 0)
+        _write(self._open(), valid, place)
+        _sync_durably(self._open())
+        return 2 * valid
+
+    def _encode_record(self, content: bytes) -> bytes:
+        return b"".join((self._salt, _digest(self._salt, content), len(content).to_bytes(8, "big"), content))
+
+    def _grow(self, end: int) -> None:
+        """Let the file reach beyond `end`. Without the record: on a full disk, nothing of it may be there."""
+        self._size = _measure(self._open())  # others may have let it grow
+        if end > self._size:
+            _write(self._open(), bytes(end + _ROOM - self._size), self._size)
+            self._size = end + _ROOM
 
     def _read_records(self, data: bytes) -> None:
         """Take in all valid records. A damaged one hides none of those after it."""
@@ -273,8 +349,11 @@ class Mark:
             self._last = base + start
             start += _PREFIX_BYTES + len(content)
             self._offset = base + start
-            self._unsettled.append(content)
-            self.end, self.is_settled = _decode(content).end, False
+            end = _decode(content).end
+            # An older one has stayed behind a record that was written over damaged ones.
+            if end[0] > self.end[0]:
+                self._unsettled.append((self._last, content))
+                self.end, self.is_settled = end, False
         self._is_known = True
 
 
@@ -292,22 +371,18 @@ def begin_first_mark(ledger: str) -> None:
         mark.begin_anew((0, GENESIS))
 
 
-def begin_mark_at(ledger: Path, end: End) -> None:
-    """Begin the mark of a ledger whose main file was just put in its place, and that nobody has open."""
-    mark = Mark(os.path.realpath(ledger))
-    mark.create()
-    with closing(mark), mark.locked(0):
-        mark.begin_anew(end)
-
-
 def _find_header(headers: bytes) -> dict[str, Any] | None:
     """Return the newest valid header. The first is written before the second."""
-    for page in (headers[:_PAGE], headers[_PAGE:]):
-        digest, content = page[:_DIGEST_BYTES], page[_DIGEST_BYTES:].rstrip(b"\0")
-        if content and digest == _digest(b"", content):
-            found: dict[str, Any] = json.loads(content)
-            return found
-    return None
+    return _read_header(headers[:_PAGE]) or _read_header(headers[_PAGE:])
+
+
+def _read_header(page: bytes) -> dict[str, Any] | None:
+    """Return what a header says, or None if it is damaged."""
+    digest, content = page[:_DIGEST_BYTES], page[_DIGEST_BYTES:].rstrip(b"\0")
+    if not content or digest != _digest(b"", content):
+        return None
+    found: dict[str, Any] = json.loads(content)
+    return found
 
 
 def _encode_header(fields: dict[str, Any]) -> bytes:
@@ -320,6 +395,14 @@ def _read_record(salt: bytes, data: bytes) -> bytes | None:
     digest, length = data[_SALT_BYTES : _PREFIX_BYTES - 8], data[_PREFIX_BYTES - 8 : _PREFIX_BYTES]
     content = data[_PREFIX_BYTES : _PREFIX_BYTES + int.from_bytes(length, "big")]
     return content if digest == _digest(salt, content) else None
+
+
+def _encode(batch: MarkedBatch) -> bytes:
+    """Return a commit as JSON, written out: an encoder takes three times as long for the usual one entry."""
+    start, end = (f'[{seq},"{head}"]' for seq, head in (batch.start, batch.end))
+    entries = ",".join([f'["{kind}",{encode_basestring(body)}]' for kind, body in batch.entries])
+    answers = _ENCODE(batch.answers) if batch.answers else "[]"
+    return f"[{start},{end},[{entries}],{answers}]".encode()
 
 
 def _decode(content: bytes) -> MarkedBatch:
@@ -347,14 +430,23 @@ def _lock(file: int, how: int, timeout: float) -> None:
         time.sleep(_POLL_SECONDS)
 
 
-def _write_durably(file: int, data: bytes, offset: int) -> None:
-    """Write all of the data and wait until the disk holds it, or raise. Half of a record is no record."""
+def _measure(file: int) -> int:
+    """Return the length of a file, without asking for its times: see `identify_log`."""
+    return os.lseek(file, 0, os.SEEK_END)
+
+
+def _write(file: int, data: bytes, offset: int) -> None:
+    """Write all of the data, or raise. Half of a record is no record."""
     try:
         if os.pwrite(file, data, offset) != len(data):
             os.pwrite(file, data, offset)  # says why it was cut short
             raise full_error()
     except OSError as error:
         raise (full_error() if error.errno in _FULL else unreadable_error()) from error
+
+
+def _sync_durably(file: int) -> None:
+    """Wait until the disk holds everything that was written, or raise."""
     try:
         _sync(file)
     except OSError as error:

@@ -29,6 +29,7 @@ def settle_with_mark(db: Any, mark: Mark) -> bool:
     """Compare the two ends and add what is missing. Returns whether something was written to SQLite."""
     found, marked = read_end(db), mark.end
     if found[0] < marked[0]:
+        mark.write_again()
         _redo_entries(db, found, mark)
     elif marked[0] and not tables.has_entry(db, *marked):
         raise shorter_error(marked, found[0])

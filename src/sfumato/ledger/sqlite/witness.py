@@ -73,17 +73,27 @@ class Witness:
             if other != end:
                 os.unlink(self._name(other))
 
-    def move(self, start: End, end: End, noted: object) -> None:
+    def move(self, start: End, end: End, noted: list[int]) -> None:
         """Let the name tell of a newer entry, which the ledger holds."""
         try:
-            try:
-                os.rename(self._name(start), self._name(end))
-            except FileNotFoundError:  # a process was killed before it could do this
+            if not self._rename(start, end, noted):
+                # A process was killed before it could do this. If the name tells of a newer entry, older
+                # files were put in the place of those that held it.
                 found = self.find(noted)
-                require_same_ledger(found is not None, "the witness beside it is another file")
+                known = found is not None and found[0] < start[0]
+                require_same_ledger(known, "the witness beside it is another file, or tells of later entries")
                 os.rename(self._name(found or start), self._name(end))
         except OSError as error:
             raise unconfirmed_error() from error
+
+    def _rename(self, start: End, end: End, noted: list[int]) -> bool:
+        """Rename the file of this name. Returns whether it was there, and the one that the mark has noted."""
+        name = self._name(end)
+        try:
+            os.rename(self._name(start), name)
+        except FileNotFoundError:
+            return False
+        return os.stat(name).st_ino == noted[0]
 
     def carry_to(self, ledger: str) -> None:
         """Put witnesses of the same names beside a copy of the ledger."""

@@ -103,6 +103,19 @@ class RunningSums:
         """Return a stream at its start. Charge `event()` first."""
         return RunningNoise(self, source)
 
+    def resume(self, kept: NoiseCheckpoint, *, source: BitSource = OS) -> RunningNoise:
+        """Return a stream that goes on after a checkpoint. Of all that were kept, only the newest may."""
+        if np.finfo(np.longdouble).eps > kept.precision:
+            raise UsageError(
+                "SF-N612",
+                "This machine computes less precisely than the one on which the stream was begun.",
+                why="what rounding may lose was priced there",
+                try_="a machine of the same kind",
+            )
+        noise = RunningNoise(self, source)
+        noise.restore(kept)
+        return noise
+
     def release(self, exact: Any, *, source: BitSource = OS) -> IntArray:
         """Return the running sums of all these ticks at once, rounded to whole numbers."""
         return self.begin(source=source).extend(exact)
@@ -131,6 +144,11 @@ class RunningSums:
         scales = self.scales.spread(ticks)
         square = float(self.grid.sigma / self.grid.steps) ** 2
         return np.asarray(square * _window_variances(self.factor, scales, window))
+
+    def decayed_variances(self, ticks: int, decay: float) -> NDArray[np.float64]:
+        """Return the variances of sums in which each tick counts `decay` times as much as the next one."""
+        every, _ = _running_covariances(self.factor, self.scales.spread(ticks), decay)
+        return np.asarray(float(self.grid.sigma / self.grid.steps) ** 2 * every)
 
     def variances(self, ticks: list[int] | NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the variance of the running sums after these numbers of ticks, before they are rounded."""
@@ -170,6 +188,21 @@ class NoiseGrid:
 
     steps: int
     sigma: Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class NoiseCheckpoint:
+    """All that a stream needs to go on. It is secret: with it, noise of earlier ticks can be found.
+
+    `filters` holds each number of memory as two doubles that add up to it exactly.
+    """
+
+    tick: int
+    sums: tuple[int, ...]
+    """The running sums with noise, in steps of the noise's grid. These alone say no more than a release."""
+    filters: tuple[tuple[float, float], ...]
+    precision: float
+    """The unit roundoff that the filters were computed with."""
 
 
 def _scale_ticks(factor: BufferedToeplitz, horizon: int) -> TickScales:
@@ -230,6 +263,25 @@ class RunningNoise:
         self._filters = np.zeros((len(plan.factor.poles), 1, plan.cells), dtype=np.longdouble)
         self.tick = 0
 
+    def checkpoint(self) -> NoiseCheckpoint:
+        """Return what a stream needs to go on from here, in another process."""
+        with self._lock:
+            steps = self._plan.grid.steps
+            sums = self._sum.astype(object) * steps + self._noise_sum.astype(object)
+            high = self._filters.ravel().astype(np.float64)
+            low = (self._filters.ravel() - high).astype(np.float64)
+            pairs = tuple(zip(high.tolist(), low.tolist(), strict=True))
+            return NoiseCheckpoint(
+                self.tick, tuple(map(int, sums)), pairs, float(np.finfo(np.longdouble).eps)
+            )
+
+    def restore(self, kept: NoiseCheckpoint) -> None:
+        """Go on after a checkpoint, from a stream at its start."""
+        high, low = np.array(kept.filters, dtype=np.longdouble).reshape(-1, 2).T
+        self.tick, self._filters = kept.tick, (high + low).reshape(self._filters.shape)
+        # Sums with noise take the place of both parts: only their total matters from here on.
+        self._sum, self._noise_sum = np.zeros_like(self._sum), np.array(kept.sums, dtype=object)
+
     def add(self, exact: Any) -> IntArray | int:
         """Return the running sum with noise after one more tick."""
         vector = parse_integers(exact)
@@ -258,7 +310,8 @@ class RunningNoise:
     def _release(self, rows: IntArray, tick: int) -> IntArray:
         steps, noise = self._plan.grid.steps, self._noise(tick, len(rows))
         # Whole data steps are summed apart from the noise, so that both fit into 64 bits where the data does.
-        wide = rows.dtype == object or float(np.abs(rows).max()) * len(rows) >= 2.0**61
+        reached = float(np.abs(rows).max()) * len(rows) + float(np.abs(self._sum).max())
+        wide = rows.dtype == object or reached >= 2.0**61
         sums = np.cumsum(rows.astype(object) if wide else rows, axis=0) + self._sum
         noises = np.cumsum(noise, axis=0) + self._noise_sum
         self._sum, self._noise_sum = sums[-1], noises[-1]
@@ -332,9 +385,11 @@ def _multiply(factor: BufferedToeplitz, rows: NDArray[np.float64]) -> NDArray[np
 
 
 def _running_covariances(
-    factor: BufferedToeplitz, scales: NDArray[np.float64]
+    factor: BufferedToeplitz, scales: NDArray[np.float64], decay: float = 1.0
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the variance of every running sum, and its covariance with the memories of the next tick.
+
+    With a decay, the sum is multiplied by it before a tick is added.
 
     For z of variance 1, the noise of tick t is scales[t]·w_t with w_t = z_t − Σ ω_i·u_i(t) and u_i(t + 1) =
     r_i·u_i(t) + z_t. The covariance of u with u is a geometric sum; that with running sums is a filter of it.
@@ -350,13 +405,14 @@ def _running_covariances(
     rates = np.exp(logs)
     with_sum = np.array(
         [
-            lfilter([1.0], [1.0, -rate], scales * (rate * covariance + 1))
+            lfilter([1.0], [1.0, -rate * decay], scales * (rate * covariance + 1))
             for rate, covariance in zip(rates, with_w, strict=True)
         ]
     )
     own = 1 - weights @ with_w
     cross = np.concatenate([[0.0], -(weights @ with_sum[:, :-1])])
-    return np.cumsum(2 * scales * cross + scales**2 * own), with_sum
+    added = 2 * decay * scales * cross + scales**2 * own
+    return np.asarray(lfilter([1.0], [1.0, -(decay**2)], added)), with_sum
 
 
 def _window_variances(

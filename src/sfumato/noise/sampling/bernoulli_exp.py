@@ -102,24 +102,39 @@ class BernoulliExp:
         """Return for each row of lengths an index, and a uniform integer below the length there.
 
         An index is drawn with a probability in proportion to length · e^(−gap / scale). The lengths of a row
-        add up to 2^32 at most, and not to 0.
+        add up to 2^32 at most, and not to 0. Gaps are one row for all, or a row for each row of lengths.
         """
         # Rejection sampling: a point is drawn uniformly in columns that are surely high enough, `length`
         # equal ones for each index, and drawn again if it lies above the true height of its column.
         least = self.lower_bounds(gaps)
-        heights = least + np.uint64(self.error)
+        heights = np.broadcast_to(least + np.uint64(self.error), lengths.shape)
+        least, each = np.broadcast_to(least, lengths.shape), np.broadcast_to(gaps, lengths.shape)
         ends = np.cumsum(lengths * heights, axis=1, dtype=np.uint64)
         places, offsets = np.zeros(len(ends), dtype=np.intp), np.zeros(len(ends), dtype=np.int64)
         left = np.arange(len(ends))
         while left.size:
             found, points = _throw(ends if left.size == len(ends) else ends[left], source)
-            offset, height = np.divmod(points, heights[found])
+            offset, height = np.divmod(points, heights[left, found])
             places[left], offsets[left] = found, offset.astype(np.int64)
-            kept = height < least[found]
+            kept = height < least[left, found]
             for i in np.flatnonzero(~kept):
-                kept[i] = self._decide(int(height[i]), int(gaps[found[i]]), source)
+                kept[i] = self._decide(int(height[i]), int(each[left[i], found[i]]), source)
             left = left[~kept]
         return places, offsets
+
+    def pick_rows(self, gaps: NDArray[np.uint64], source: BitSource) -> NDArray[np.intp]:
+        """Return for each row of gaps an index, with a probability in proportion to e^(−gap / scale)."""
+        # As in `pick_each`, with one column for each index and other heights in every row.
+        least = self.lower_bounds(gaps)
+        ends = np.cumsum(least + np.uint64(self.error), axis=1, dtype=np.uint64)
+        places, left = np.zeros(len(ends), dtype=np.intp), np.arange(len(ends))
+        while left.size:
+            found, heights = _throw(ends if left.size == len(ends) else ends[left], source)
+            places[left], kept = found, heights < least[left, found]
+            for i in np.flatnonzero(~kept):
+                kept[i] = self._decide(int(heights[i]), int(gaps[left[i], found[i]]), source)
+            left = left[~kept]
+        return places
 
     def _decide(self, leading: int, gap: int, source: BitSource) -> bool:
         """Return whether a number with these leading bits lies below the exact probability."""

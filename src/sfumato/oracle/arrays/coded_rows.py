@@ -50,7 +50,7 @@ def _write_column(column: CodedColumn, values: Any, out: Floats) -> None:
             out[:, 1] = absent
         return
     given = np.asarray(values)
-    places = np.where(_is_missing(given), -1, encode_labels(given, column.categories))
+    places = np.where(find_missing(given), -1, encode_labels(given, column.categories))
     if column.flagged:
         places = np.where(places < 0, len(column.categories), places)
     elif column.fill is not None:
@@ -59,7 +59,7 @@ def _write_column(column: CodedColumn, values: Any, out: Floats) -> None:
     out[inside, places[inside]] = 1.0
 
 
-def _is_missing(values: NDArray[Any]) -> NDArray[np.bool_]:
+def find_missing(values: NDArray[Any]) -> NDArray[np.bool_]:
     """Say which values are missing: a missing number must not be taken for the text "nan"."""
     if values.dtype.kind == "f":
         return np.asarray(np.isnan(values))

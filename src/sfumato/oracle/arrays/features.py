@@ -43,6 +43,21 @@ class ArrayInput:
 # ---- labels and targets ------------------------------------------------------------------------------------
 
 
+def check_classes(classes: Any) -> tuple[Any, ...]:
+    """Return the declared classes in order, of which there are at least two."""
+    if classes is None:
+        raise UsageError(
+            "SF-E104",
+            "Declare the classes before labels are read.",
+            why="the labels that occur would reveal a row that is the only one with its label",
+            try_="classes=[0, 1]",
+        )
+    listed = np.unique(np.asarray(classes))
+    if len(listed) < 2 or listed.ndim != 1:
+        raise UsageError("SF-E104", "A classifier needs at least two classes.", try_="classes=[0, 1]")
+    return tuple(listed.tolist())
+
+
 def encode_labels(y: Any, classes: Sequence[Any]) -> NDArray[np.int64]:
     """Return the place of each label among the declared classes, and −1 where it is none of them."""
     given, listed = np.asarray(y), np.asarray(classes)

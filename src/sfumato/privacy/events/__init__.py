@@ -12,6 +12,7 @@ from sfumato.privacy.events.key_release import KeyRelease
 from sfumato.privacy.events.sampled import Sampled
 from sfumato.privacy.events.simple import (
     ApproxDP,
+    Concentrated,
     DiscreteLaplace,
     Exponential,
     Gaussian,
@@ -38,6 +39,7 @@ from sfumato.privacy.events.tags import from_dict
 __all__ = [
     "ApproxDP",
     "BestOf",
+    "Concentrated",
     "DiscreteLaplace",
     "Event",
     "Exponential",

@@ -102,6 +102,11 @@ def _(event: simple.Gaussian, k: int) -> Event:
 
 
 @_group.register
+def _(event: simple.Concentrated, k: int) -> Event:
+    return simple.Concentrated(event.rho * k * k)
+
+
+@_group.register
 def _(event: simple.Exponential, k: int) -> Event:
     return simple.Exponential(event.epsilon * k)
 

@@ -112,6 +112,28 @@ class Gaussian(Event):
         return divergences.gaussian(float(self.sigma * self.sigma))
 
 
+@tagged("Concentrated", "rho")
+@dataclass(frozen=True, slots=True, init=False)
+class Concentrated(Event):
+    """Any ρ-zCDP mechanism, such as steps chosen as answers come in whose ρ add up to this much at most.
+
+    Because : docs/proofs/events.md#concentrated
+    """
+
+    tag: ClassVar[str] = "concentrated"
+    rho: Fraction
+
+    def __init__(self, rho: Number) -> None:
+        object.__setattr__(self, "rho", parse_nonnegative(rho, "rho"))
+
+    def pure(self) -> None:
+        return None
+
+    def curve(self) -> Curve:
+        rho = float(self.rho)
+        return lambda order: rho * order
+
+
 @tagged("Exponential", "epsilon")
 @dataclass(frozen=True, slots=True, init=False)
 class Exponential(Event):

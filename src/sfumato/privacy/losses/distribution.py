@@ -20,6 +20,7 @@ from sfumato.errors import UsageError
 from sfumato.privacy import gaussian
 from sfumato.privacy.events import (
     ApproxDP,
+    Concentrated,
     DiscreteLaplace,
     Event,
     Exponential,
@@ -112,6 +113,11 @@ def loss_distribution(event: Event, step: float = STEP, lower: bool = False) -> 
     if all(pair.add is pair.remove for pair, _ in pairs):
         return LossDistribution(remove, remove)
     return LossDistribution(remove, ComposedLosses([(pair.add, times) for pair, times in pairs], lower=lower))
+
+
+def has_curve_only(event: Event) -> bool:
+    """Return whether a part is known by its ρ alone, so that Rényi divergences say all there is to know."""
+    return any(isinstance(part, Concentrated) for part in _counts(event))
 
 
 def _parts(event: Event, lower: bool) -> Counter[Event]:
@@ -276,6 +282,7 @@ def _additive(noise: str, scale: float, rate: float, grid: LossGrid) -> LossPair
     return LossPair(remove, remove if rate == 1 else _one_way(noise, scale, rate, grid, "ADD"))
 
 
+@lru_cache(maxsize=8)
 def _one_way(noise: str, scale: float, rate: float, grid: LossGrid, way: str) -> LossMasses:
     from dp_accounting.pld import privacy_loss_mechanism as library
 

@@ -103,12 +103,6 @@ def test_a_slower_table_or_more_scans_never_get_an_earlier_slot(neighbours: tupl
     assert choose_slot(plain) <= choose_slot(heavy)
 
 
-def test_spark_begins_later_than_the_others(neighbours: tuple[sf.Lab, sf.Lab]) -> None:
-    plan = neighbours[0].session().sql("SELECT COUNT(*) AS n FROM visits").quote(epsilon=1).plan
-    slots = [choose_slot(replace(plan, table=replace(plan.table, home=home))) for home in ("0f3a", "spark:")]
-    assert slots[0] < slots[1]
-
-
 def test_what_fits_in_no_slot_is_refused_before_the_charge(neighbours: tuple[sf.Lab, sf.Lab]) -> None:
     plan = neighbours[0].session().sql("SELECT COUNT(*) AS n FROM visits").quote(epsilon=1).plan
     with pytest.raises(PolicyError, match="SF-Q190"):

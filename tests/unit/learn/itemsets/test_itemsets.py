@@ -376,7 +376,11 @@ def test_intervals_reach_as_far_as_an_itemset_may_lose() -> None:
 
 
 def test_rows_that_lie_in_long_baskets_are_covered() -> None:
-    """One item lies in long baskets only, another in short ones only: both lose other shares than most."""
+    """One item lies in long baskets only, another in short ones only: both lose other shares than most.
+
+    Of 1,088 simulated fits 17 missed one of the two and none missed both, so that eight misses in twelve
+    fits come once in 1e11 runs.
+    """
     rng = np.random.default_rng(4)
     long = [
         ["i0", *(f"i{item}" for item in rng.choice(np.arange(2, 60), 11, replace=False))] for _ in range(900)
@@ -384,9 +388,9 @@ def test_rows_that_lie_in_long_baskets_are_covered() -> None:
     short = [["i1", f"i{rng.integers(2, 60)}"] for _ in range(2600)]
     names = [f"i{place}" for place in range(60)]
     covered = 0
-    for _ in range(6):
+    for _ in range(12):
         model = FrequentItemsets(3, items=names, epsilon=1.0).fit(long + short)
         true = {("i0",): 900, ("i1",): 2600}
         ends = dict(zip(model.itemsets_, model.interval(0.99), strict=True))
         covered += sum(low <= true[each] <= high for each, (low, high) in ends.items() if each in true)
-    assert covered >= 11
+    assert covered >= 17

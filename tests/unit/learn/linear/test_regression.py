@@ -12,12 +12,12 @@ RNG = np.random.default_rng(3)
 
 
 def test_targets_near_one_end_of_their_bounds_have_their_mean_met() -> None:
-    """Cut off at 0.6 the mean would be −0.57. Noise is off by 0.15 with a chance of 1e-8, and a regression is
-    tried of so few rows with one of 4e-7."""
+    """Cut off at 0.6 the mean would be −0.57. A fit is off by 0.15 with a chance of about 0.003, where its
+    first count of rows is far too low; half of nine are with one of 1e-10."""
     X, y = RNG.uniform(-1, 1, size=(50, 10)), np.minimum(RNG.exponential(0.2, 50) - 1, 1)
-    model = LinearRegression(epsilon=3, bounds=(-1, 1), target_bounds=(-1, 1)).fit(X, y)
-    assert not model.coef_.any()
-    assert model.intercept_ == pytest.approx(y.mean(), abs=0.15)
+    model = LinearRegression(epsilon=3, bounds=(-1, 1), target_bounds=(-1, 1))
+    assert not model.fit(X, y).coef_.any()
+    assert np.median([model.fit(X, y).intercept_ for _ in range(9)]) == pytest.approx(y.mean(), abs=0.15)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import pickle
 from fractions import Fraction
 
@@ -15,6 +16,12 @@ from sfumato.audit.replay import replay
 from sfumato.errors import PolicyError, UsageError
 from sfumato.noise.continual.planning import plan_buffers, plan_endless, square_root_variance
 from sfumato.noise.continual.running_sums import RunningSums
+from sfumato.noise.continual.stored import (
+    read_checkpoint,
+    read_mechanism,
+    write_checkpoint,
+    write_mechanism,
+)
 from sfumato.privacy import Gaussian
 
 ONE = Fraction(1)
@@ -84,12 +91,62 @@ def test_ticks_one_by_one_and_at_once_have_the_same_sums() -> None:
     assert [stream.add(int(value)) for value in values] == mechanism.release(values, source=Zeros()).tolist()
 
 
+def test_a_stream_that_goes_on_from_its_text_has_the_sums_of_one_that_never_stopped() -> None:
+    class Bits:
+        """Bits that come in the same order in both ways."""
+
+        def __init__(self) -> None:
+            self.rng = np.random.default_rng(8)
+
+        def words(self, count: int) -> NDArray[np.uint64]:
+            return self.rng.integers(0, 2**63, count, dtype=np.uint64)
+
+    mechanism = RunningSums(ONE, 40, cells=2)
+    rows, whole, parts = np.arange(80).reshape(40, 2), Bits(), Bits()
+    stream = mechanism.begin(source=whole)
+    expected = [stream.extend(row.reshape(1, 2)).tolist() for row in rows]
+    told, text = [], write_checkpoint(mechanism.begin().checkpoint())
+    stored = write_mechanism(mechanism)
+    for row in rows:
+        noise = read_mechanism(stored).resume(read_checkpoint(text), source=parts)
+        told.append(noise.extend(row.reshape(1, 2)).tolist())
+        text = write_checkpoint(noise.checkpoint())
+    assert told == expected
+    assert read_mechanism(stored).grid == mechanism.grid
+    coarse = dataclasses.replace(read_checkpoint(text), precision=2.0**-100)
+    with pytest.raises(UsageError, match="SF-N612"):
+        mechanism.resume(coarse)
+
+
+def binary_tree(bits: int, below: bool = False) -> NDArray[np.float64]:
+    """Variances of a tree of bits + 1 levels; with Honaker's estimator, nodes use all below them."""
+    ticks = np.arange(1, 2**bits + 1)
+    nodes = [1 / (2 - 2.0**-level) if below else 1.0 for level in range(bits + 1)]
+    return (bits + 1) * np.sum([node * (ticks >> level & 1) for level, node in enumerate(nodes)], axis=0)
+
+
+def test_honakers_estimator_is_the_best_of_a_node_and_all_below_it() -> None:
+    # A node over four ticks: each of its seven nodes says the sum of some of the four, with variance 1.
+    says = np.array([[1, 1, 1, 1], [1, 1, 0, 0], [0, 0, 1, 1], *np.eye(4)])
+    best = np.ones(4) @ np.linalg.inv(says.T @ says) @ np.ones(4)
+    assert binary_tree(2, below=True)[3] == pytest.approx(3 * best)
+
+
+def test_the_square_root_factorisation_is_what_it_is_said_to_be() -> None:
+    ages = np.arange(1, 64)
+    half = np.tril(toeplitz(np.concatenate([[1.0], np.cumprod((2 * ages - 1) / (2 * ages))])))
+    np.testing.assert_allclose(half @ half, np.tri(64))
+    assert square_root_variance(64) == pytest.approx((half[:, 0] @ half[:, 0]) * (half[-1] @ half[-1]))
+    assert RunningSums(ONE, 64).variances([64])[0] < 1.01 * square_root_variance(64)
+
+
 def test_a_million_ticks_come_near_the_lower_bound() -> None:
     mechanism = RunningSums(ONE, 2**20)
     variances = mechanism.variances(np.arange(1, 2**20 + 1))
-    tree_mean, tree_most, bound = 210, 420, 26.16
-    assert variances.mean() <= 0.130 * tree_mean
-    assert variances.max() <= 0.075 * tree_most
+    tree, bound = binary_tree(20), 26.16
+    assert variances.mean() <= 0.130 * tree.mean()
+    assert variances.max() <= 0.075 * tree.max()
+    assert variances.mean() <= 0.25 * binary_tree(20, below=True).mean()
     assert variances.mean() <= 1.1 * bound
     assert len(mechanism.factor.poles) <= 8
 

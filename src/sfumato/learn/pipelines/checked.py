@@ -12,10 +12,19 @@ from typing import TYPE_CHECKING, Any, Self
 
 from sklearn import pipeline as plain
 from sklearn.compose import ColumnTransformer
+from sklearn.feature_extraction import FeatureHasher
+from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.impute import SimpleImputer
+from sklearn.kernel_approximation import AdditiveChi2Sampler
 from sklearn.pipeline import FeatureUnion
-from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEncoder, PolynomialFeatures
-from sklearn.utils import get_tags
+from sklearn.preprocessing import (
+    Binarizer,
+    FunctionTransformer,
+    Normalizer,
+    OneHotEncoder,
+    OrdinalEncoder,
+    PolynomialFeatures,
+)
 
 from sfumato.errors import PolicyError, UsageError
 from sfumato.learn.base.estimator import PaidEstimator
@@ -34,6 +43,13 @@ _INSTEAD = {
     "OneHotEncoder": 'bounds={"ward": ["A", "B"]} of the model, or OneHotEncoder with categories=[…]',
     "PCA": "sf.learn.PCA(epsilon=0.5, bounds=…)",
 }
+
+
+_STATELESS = frozenset(
+    {AdditiveChi2Sampler, Binarizer, FeatureHasher, FunctionTransformer}
+    | {HashingVectorizer, Normalizer, PolynomialFeatures}
+)
+"""Transformers of scikit-learn whose fit looks at no value."""
 
 
 class Pipeline(plain.Pipeline):
@@ -96,11 +112,11 @@ def make_pipeline(*steps: Any) -> Pipeline:
 
 def _list_parts(step: Any) -> Iterator[Any]:
     """Yield every estimator in a step, fitted ones where it has been fitted."""
-    if isinstance(step, plain.Pipeline):
+    if type(step) in (plain.Pipeline, Pipeline):
         inner = [each for _, each in step.steps]
-    elif isinstance(step, ColumnTransformer):
+    elif type(step) is ColumnTransformer:
         inner = [each[1] for each in getattr(step, "transformers_", step.transformers)]
-    elif isinstance(step, FeatureUnion):
+    elif type(step) is FeatureUnion:
         inner = [each for _, each in step.transformer_list]
     else:
         # A word such as "passthrough" is no estimator.
@@ -113,24 +129,40 @@ def _list_parts(step: Any) -> Iterator[Any]:
 
 def _require_safe(step: Any) -> None:
     """Refuse a step that learns from rows without noise, or that might."""
-    if isinstance(step, PaidEstimator) or _learns_nothing(step):
+    changed = any(
+        name.startswith(("fit", "transform", "_")) and callable(each) for name, each in vars(step).items()
+    )
+    if not changed and (_is_ours(step) or _learns_nothing(step)):
         return
     name = type(step).__name__
     raise PolicyError(
         "SF-E157",
         f"{name} learns from rows without noise, so the pipeline would protect no one.",
-        try_=_INSTEAD.get(name, "a step of sf.learn, or one that learns nothing from rows"),
+        try_=suggest_instead(name) or "a step of sf.learn, or one that learns nothing from rows",
     )
 
 
+def _is_ours(step: Any) -> bool:
+    """Return whether a step is an estimator of this package: a subclass may fit in a way of its own."""
+    return isinstance(step, PaidEstimator) and type(step).__module__.startswith("sfumato.")
+
+
+def suggest_instead(name: str) -> str:
+    """Return what does privately what a step of scikit-learn does, if anything is known."""
+    return _INSTEAD.get(name, "")
+
+
 def _learns_nothing(step: Any) -> bool:
-    """Say whether what a step does to a row is decided by its parameters."""
-    if isinstance(step, OneHotEncoder):
+    """Say whether what a step does to a row is decided by its parameters.
+
+    Classes are listed one by one: an estimator may need no fit and yet keep the rows that it is fitted on.
+    """
+    if type(step) is OneHotEncoder:
         free = step.min_frequency is None and step.max_categories is None and step.handle_unknown == "ignore"
         return free and not isinstance(step.categories, str)
-    if isinstance(step, OrdinalEncoder):
+    if type(step) is OrdinalEncoder:
         free = step.min_frequency is None and step.max_categories is None
         return free and step.handle_unknown == "use_encoded_value" and not isinstance(step.categories, str)
-    if isinstance(step, SimpleImputer):
+    if type(step) is SimpleImputer:
         return step.strategy == "constant" and step.fill_value is not None and not step.add_indicator
-    return isinstance(step, PolynomialFeatures) or not get_tags(step).requires_fit
+    return type(step) in _STATELESS

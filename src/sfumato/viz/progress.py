@@ -1,4 +1,4 @@
-"""A progress bar for long fits. It counts rounds, whose number is public; rows are never counted."""
+"""A progress bar for long fits. It counts rounds or steps, whose number is public, and never rows."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ if TYPE_CHECKING:
 
 _PATIENCE = 1.0
 """Seconds that a fit takes before a bar is shown at all."""
+_PARTS = 10
+"""Parts of a run after which a line is printed and the description of a bar is renewed."""
 _HIDDEN: ContextVar[bool] = ContextVar("sfumato.progress", default=False)
 
 
 def show_rounds(rounds: int, name: str) -> Iterator[int]:
     """Yield the numbers of so many rounds, with a bar where someone watches and it takes a while."""
-    with _Bar(rounds, name) as bar:
+    with ProgressBar(rounds, name) as bar:
         for done in range(rounds):
             yield done
             bar.show(done + 1)
@@ -50,21 +52,38 @@ def report_rounds(name: str, verbose: Any) -> Callable[[], None]:
     return report
 
 
-class _Bar:
-    def __init__(self, count: int, name: str) -> None:
-        self._count, self._name = count, name
+class ProgressBar:
+    """A bar of so many steps, where someone watches and it takes a while; and lines, if they are asked for.
+
+    `describe` says what is public about a number of steps, such as what they cost.
+    """
+
+    def __init__(
+        self, count: int, name: str, lines: object = False, describe: Callable[[int], str] | None = None
+    ) -> None:
+        self._count, self._name, self._lines, self._describe = count, name, lines, describe
         self._began = time.monotonic()
         self._bar: Any = None
+        self._part = 0
 
     def __enter__(self) -> Self:
         return self
 
     def show(self, done: int) -> None:
         """Show that so many rounds are done."""
+        part = _PARTS * done // self._count
+        grown, self._part = part > self._part, part
+        if grown and self._lines and not _HIDDEN.get():
+            print(f"{self._name}: {done:,} of {self._count:,}{self._note(done)}")  # noqa: T201  asked for
         if self._bar is None and _shown() and time.monotonic() - self._began > _PATIENCE:
             self._bar = self._begun()
         if self._bar is not None:
-            self._bar.update(0, completed=done)
+            # What is said of a number of steps takes longer to find than a step.
+            said = {"description": f"{self._name}{self._note(done)}"} if grown and self._describe else {}
+            self._bar.update(0, completed=done, **said)
+
+    def _note(self, done: int) -> str:
+        return "" if self._describe is None else f", {self._describe(done)}"
 
     def _begun(self) -> Any:
         # rich draws with ipywidgets in a notebook, and complains where they are missing.
@@ -98,8 +117,9 @@ class _NotebookBar:
         self._filled = -1
         self._output = display({"text/plain": ""}, raw=True, display_id=True)
 
-    def update(self, _: int, completed: int) -> None:
+    def update(self, _: int, completed: int, description: str | None = None) -> None:
         """Draw the bar anew if it has grown."""
+        self._name = description or self._name
         filled = self._WIDTH * completed // self._count
         if filled != self._filled:
             self._filled = filled

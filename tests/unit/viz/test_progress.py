@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from sfumato import learn
-from sfumato.learn.base import progress
+from sfumato.viz import progress
 
 
 def test_rounds_are_numbered_and_nothing_is_shown_where_nobody_watches(
