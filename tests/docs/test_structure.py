@@ -125,6 +125,7 @@ OWNERS = {
     "Only privacy knows dp-accounting": {"privacy"},
     "Only the ledger signs, and only noise of deep nets comes from a cipher": {"deep", "ledger"},
     "Only deep knows torch": {"deep"},
+    "Only the server speaks HTTP": {"server"},
     "Only viz draws": {"viz"},
 }
 """Rules that keep a library out of all rooms but these."""
