@@ -150,7 +150,7 @@ def explain(
 
 
 def say_in_100(percent: float) -> str:
-    """Return "62 in 100"; near the ends with as many digits as tell it from 0 or 100."""
+    """Return "62 in 100"; near the ends with as many digits as tell it from 0 or 100, up to nine."""
     rim = min(percent, 100 - percent)
-    digits = 0 if rim >= 1 else min(12, 1 - math.floor(math.log10(max(rim, 1e-12))))
+    digits = 0 if rim >= 1 or rim < 1e-9 else 1 - math.floor(math.log10(rim))
     return f"{percent:.{digits}f} in 100"

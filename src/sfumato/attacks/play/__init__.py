@@ -6,7 +6,7 @@ attacker's guesses and the truth. Rounds take well under a second; nobody in the
 
 from sfumato.attacks.play.linking import KNOWN, LinkageRound, play_linkage
 from sfumato.attacks.play.repeating import AskedAgain, RepetitionRound, play_repetition
-from sfumato.attacks.play.subtracting import DifferencingRound, play_differencing
+from sfumato.attacks.play.subtracting import DifferencingRound, play_differencing, reveal_differencing
 
 __all__ = [
     "KNOWN",
@@ -17,4 +17,5 @@ __all__ = [
     "play_differencing",
     "play_linkage",
     "play_repetition",
+    "reveal_differencing",
 ]

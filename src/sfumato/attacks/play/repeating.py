@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,6 +14,9 @@ from sfumato.attacks.play.names import NAMES
 from sfumato.attacks.real_lab import list_values, open_lab, split_spend
 from sfumato.errors import BudgetError
 from sfumato.privacy.budget import Budget
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 REPEATS = 3
 """How often the same question is put to the lab before it is put in other words."""
@@ -92,7 +96,7 @@ def _average_fresh(count: int, times: int, epsilon: float) -> tuple[tuple[int, f
     return tuple((step, float(np.mean(answers[:step]))) for step in [*steps, times])
 
 
-def _ask_lab(bits: np.ndarray, epsilon: float, each: float) -> tuple[AskedAgain, ...]:
+def _ask_lab(bits: NDArray[np.int64], epsilon: float, each: float) -> tuple[AskedAgain, ...]:
     rows = {"ill": bits, "age": np.full(len(bits), 40)}
     count, asked = "SELECT COUNT(*) AS n FROM people WHERE ill = 1", []
     with open_lab(rows, {"ill": list_values(2), "age": list_values(100)}, Budget(epsilon=epsilon)) as session:

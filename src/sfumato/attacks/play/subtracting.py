@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,6 +13,9 @@ from sfumato.attacks.play.names import NAMES
 from sfumato.attacks.real_lab import open_lab, split_spend
 from sfumato.curator.catalog.columns import between, one_of
 from sfumato.privacy.budget import Budget
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 WIDTH = HIGHEST // BANDS
 """Width of a tenth of the range of salaries."""
@@ -68,21 +72,31 @@ class DifferencingRound:
 
 def play_differencing(*, epsilon: float = 1.0, seat: int = 0, seed: int = 0) -> DifferencingRound:
     """Draw a department, ask both desks for its total with and without one person; return the round."""
-    salaries = np.random.default_rng(seed).integers(0, HIGHEST, STAFF)
     target, each = NAMES[seat % STAFF], split_spend(epsilon, 2)
-    rows = {"name": list(NAMES), "salary": salaries}
+    rows = {"name": list(NAMES), "salary": _draw_salaries(seed)}
     declared = {"name": one_of(*NAMES), "salary": between(0, HIGHEST, step=1)}
     with open_lab(rows, declared, Budget(epsilon=epsilon)) as session:
-        private = [
+        everyone, others = (
             int(session.sql(sql).release(epsilon=each).to_arrow()["total"][0].as_py())
             for sql in write_questions(target)
-        ]
-    truth = int(salaries[seat % STAFF])
-    everyone = int(salaries.sum())
-    return DifferencingRound(epsilon, target, truth, (everyone, everyone - truth), (private[0], private[1]))
+        )
+    return reveal_differencing(epsilon=epsilon, seat=seat, seed=seed, private=(everyone, others))
+
+
+def reveal_differencing(
+    *, epsilon: float, seat: int, seed: int, private: tuple[int, int]
+) -> DifferencingRound:
+    """Return the round in which the lab gave these answers about the department of a seed."""
+    salaries, place = _draw_salaries(seed), seat % STAFF
+    truth, everyone = int(salaries[place]), int(salaries.sum())
+    return DifferencingRound(epsilon, NAMES[place], truth, (everyone, everyone - truth), private)
 
 
 def write_questions(target: str) -> tuple[str, str]:
     """Return the two questions as SQL: for the total of everyone, and of everyone but one person."""
     everyone = "SELECT SUM(salary) AS total FROM people"
     return everyone, f"{everyone} WHERE name <> '{target}'"
+
+
+def _draw_salaries(seed: int) -> NDArray[np.int64]:
+    return np.random.default_rng(seed).integers(0, HIGHEST, STAFF)

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 LEAST_BASELINE, MOST_BASELINE = 0.001, 0.999
 """Baselines that a reader may set; outside of them a picture of people shows nothing."""
+MOST_PEOPLE = 10**10
+"""Largest number of people that a reader may set: more than there are."""
 _HUNDRED, _THOUSAND = 100, 1000
 
 
@@ -183,6 +185,13 @@ def parse_baseline(typed: str) -> float:
     except ValueError:
         return 0.1
     return min(MOST_BASELINE, max(LEAST_BASELINE, chance)) if math.isfinite(chance) else 0.1
+
+
+def parse_people(typed: str) -> int:
+    """Return a number of people that was typed; whatever is no such number becomes 100,000."""
+    digits = typed.replace(",", "").strip()
+    known = digits.isascii() and digits.isdigit()
+    return min(MOST_PEOPLE, max(1, int(digits))) if known else 100_000
 
 
 def draw_odds(epsilon: Fraction, delta: Fraction, identity: str = "odds") -> str:
