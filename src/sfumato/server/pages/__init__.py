@@ -3,9 +3,14 @@
 Handlers call the functions that the API calls, and render their results with templates.
 """
 
-from __future__ import annotations
-
 from fastapi import APIRouter
 
-ROUTERS: tuple[APIRouter, ...] = ()
+from sfumato.server.pages import learn, promise, static_files, welcome
+
+ROUTERS: tuple[APIRouter, ...] = (
+    welcome.router,
+    static_files.router,
+    promise.router,
+    learn.router,
+)
 """Every router of the pages, in the order in which addresses are matched."""
