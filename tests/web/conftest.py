@@ -38,10 +38,10 @@ PASSWORD = "a long enough password"
 ROLES = {"maria": "steward", "ada": "analyst", "bob": "analyst", "otto": "auditor"}
 DESK, PHONE = {"width": 1280, "height": 900}, {"width": 360, "height": 740}
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-FLAGS = (
-    "--no-sandbox --disable-gpu --disable-background-networking --disable-component-update --disable-sync --no-first-run"
-)
+FLAGS = "--no-sandbox --disable-gpu --disable-background-networking --disable-component-update --disable-sync --no-first-run"
 OpenPage = Callable[..., "Page"]
+_LOOPS: list[asyncio.AbstractEventLoop] = []
+"""The loop of Playwright, once there is one."""
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -175,10 +175,14 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(autouse=True)
-def _no_running_loop() -> Iterator[None]:
-    """Playwright leaves its event loop marked as running, which other tests of this process must not see."""
+def _own_loop_only() -> Iterator[None]:
+    """Playwright's event loop is marked as running between its calls, which other tests must not see."""
+    if _LOOPS:
+        asyncio._set_running_loop(_LOOPS[0])
     yield
-    asyncio._set_running_loop(None)
+    if (running := asyncio._get_running_loop()) is not None:
+        _LOOPS[:] = [running]
+        asyncio._set_running_loop(None)
 
 
 @pytest.fixture
@@ -232,7 +236,8 @@ def check_accessibility(page: Page) -> None:
         page.evaluate((HERE / "axe.min.js").read_text(encoding="utf-8"))
     found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
     said = [
-        f"{each['id']} ({each['impact']}): {each['help']}: " + "; ".join(node["html"][:200] for node in each["nodes"])
+        f"{each['id']} ({each['impact']}): {each['help']}: "
+        + "; ".join(node["html"][:200] for node in each["nodes"])
         for each in found["violations"]
     ]
     assert said == []

@@ -477,4 +477,7 @@ CODES: dict[str, str] = {
     "SF-W117": "Contribution limits belong to a single SELECT, and not to UNION, PIVOT or SHOW TABLES.",
     "SF-W118": "A question is SQL, or the name of a table with the steps of a frame, and not both.",
     "SF-W120": "A file of the server in the lab's folder is busy, damaged or cannot be written to. Budgets are not in it.",
+    # attacks, promises and declarations on pages
+    "SF-W180": "Rounds of an attack run one at a time, so that players take little from those who ask real questions. Try again in a few seconds.",
+    "SF-W181": "Three attacks can be played on pages: differencing, repetition and linkage. The others run in a shell, by `sfumato attack NAME`.",
 }
