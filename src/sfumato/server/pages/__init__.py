@@ -3,9 +3,9 @@
 Handlers call the functions that the API calls, and render their results with templates.
 """
 
-from __future__ import annotations
-
 from fastapi import APIRouter
 
-ROUTERS: tuple[APIRouter, ...] = ()
+from sfumato.server.pages import welcome
+
+ROUTERS: tuple[APIRouter, ...] = (welcome.router,)
 """Every router of the pages, in the order in which addresses are matched."""
