@@ -473,6 +473,8 @@ CODES: dict[str, str] = {
     "SF-P124": "A request is answered once, even if two stewards answer at the same time. Anything more is a grant of its own.",
     "SF-P125": "Someone's first quota can be for some tables alone. Later grants raise the quotas that they have; `lab.grant` sets other tables.",
     "SF-P126": "Requests are kept by a lab, so only a session that a lab has opened can make one.",
+    "SF-P130": "A package holds what was released: the answer to a question, a published one, or a published synthetic table.",
+    "SF-P131": "A package never replaces files. Name a new folder, or a new file that ends in .zip, in a folder that exists.",
     "SF-P190": "Projects and requests are in work.sqlite in the lab's folder. It holds no budget: if it is lost, projects have to be created again, and what they spent stays spent.",
     # the command line
     "SF-U101": "`sfumato explain` takes --epsilon, or the code of an error.",

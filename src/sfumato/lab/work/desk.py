@@ -22,7 +22,11 @@ if TYPE_CHECKING:
     from datetime import date
     from pathlib import Path
 
+    from sfumato.curator.answers.release import Release
     from sfumato.curator.catalog.catalog import Catalog
+    from sfumato.lab.combined import UnionAnswer
+    from sfumato.lab.published import Published
+    from sfumato.lab.synthetic.published_table import PublishedTable
     from sfumato.lab.work.projects import Project
     from sfumato.lab.work.requests import ReceivedRequest, SentRequest
     from sfumato.ledger import Ledger
@@ -130,6 +134,28 @@ class WorkDesk:
     def projects(self, member: str | None = None) -> tuple[Project, ...]:
         """Return every project with what is left of its quotas, or those of one member."""
         return of_projects.list_projects(self._work, self.ledger, member)
+
+    # ---- packages ----
+
+    def package(
+        self,
+        publication: Release | UnionAnswer | Published | PublishedTable,
+        target: str | Path,
+        *,
+        title: str = "",
+        contact: str = "",
+        proofs: str = "docs/proofs/",
+    ) -> Path:
+        """Write a publication with a methods paragraph, a card and receipts to a new folder or .zip file.
+
+        Nothing is charged and no row is read: it holds what was declared and released. `proofs` is the
+        address of the proof notes, as the package should name it. Returns where it is.
+        """
+        from sfumato.lab.work.packages import make_package
+
+        lab: Any = self
+        with name_disk_errors():
+            return make_package(lab, publication, target, title, contact, proofs)
 
     # ---- requests ----
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from sfumato.errors import DiskError
+from sfumato.files.disk_errors import full_disk_error
 from sfumato.files.durable import create_empty_private_file
 
 if TYPE_CHECKING:
@@ -83,6 +84,8 @@ class WorkStore:
                     raise _unreadable_error("a newer version of sfumato has written to it")
                 yield db
         except sqlite3.Error as problem:
+            if getattr(problem, "sqlite_errorname", "") == "SQLITE_FULL":
+                raise full_disk_error() from problem
             raise _unreadable_error(str(problem)) from problem
 
 
