@@ -16,13 +16,13 @@ from sfumato.lab.query import Query
 from sfumato.privacy.exact import parse_whole
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     import pyarrow as pa
 
     from sfumato.curator.catalog.description import PublicFacts
-    from sfumato.curator.hostile.reading import SlotReader
+    from sfumato.curator.hostile.reading import SlotReader, WatchedReader
     from sfumato.curator.payer import LabAccess, Spending
     from sfumato.curator.question.relation import Relation
     from sfumato.deep.tables.quote import TrainingQuote
@@ -51,7 +51,9 @@ Fitted = TypeVar(
 class Session:
     """An analyst's way into a lab. `lab.session("ada")` spends ada's quota and the budget, both."""
 
-    def __init__(self, lab: LabAccess, analyst: str | None, slots: SlotReader | None = None) -> None:
+    def __init__(
+        self, lab: LabAccess, analyst: str | None, slots: SlotReader | WatchedReader | None = None
+    ) -> None:
         self._lab = lab
         self._analyst = analyst
         self._payer = Payer(lab, analyst, slots)
@@ -413,6 +415,21 @@ class Session:
     def published(self) -> tuple[Published | PublishedTable, ...]:
         """Return what the steward published: answers and synthetic tables can be read for nothing."""
         return list_publications(self._lab)
+
+    def watch_rounds(self, report: Callable[[float], None]) -> Session:
+        """Return this hostile session, which reports the slot of each round once its reply has left.
+
+        Long work shows its progress so. Only public numbers are reported, at times that are public too.
+        """
+        from sfumato.curator.hostile.reading import SlotReader, WatchedReader
+
+        if not isinstance(self._payer.slots, SlotReader):
+            raise UsageError(
+                "SF-W167",
+                "Only the rounds of a hostile session can be watched.",
+                try_='lab.session("ada", hostile=True)',
+            )
+        return Session(self._lab, self._analyst, WatchedReader(self._payer.slots, report))
 
     def __repr__(self) -> str:
         hostile = "" if self._payer.slots is None else ", hostile=True"
