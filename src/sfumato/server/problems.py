@@ -54,6 +54,10 @@ _STATUS_OF_CODES = {
     "SF-W116": 404,
     "SF-C111": 404,
     "SF-L204": 409,
+    "SF-W163": 409,
+    "SF-W164": 404,
+    "SF-W166": 429,
+    "SF-W169": 404,
 }
 _KINDS = {
     "UsageError",

@@ -312,6 +312,13 @@ def read_answer(said: Mapping[str, Any], at_level: AtLevel, again: Again | None)
     )
 
 
+def no_other_level_error() -> UsageError:
+    """Return the refusal of intervals that did not come with an answer."""
+    return UsageError(
+        "SF-W173", "This answer has intervals at 95 % and at no other level.", try_="interval(0.95)"
+    )
+
+
 def read_receipt(said: Mapping[str, Any]) -> Receipt:
     """Return a receipt as it was written."""
     guess = said.get("guess")

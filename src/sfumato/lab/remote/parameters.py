@@ -61,6 +61,12 @@ def list_parameters(kind: type[Any]) -> list[str]:
     return [name for name in inspect.signature(kind).parameters if name != "self"]
 
 
+def list_parameters_of(name: str) -> list[str]:
+    """Return the names of the parameters of what is on the closed list, as they may be sent."""
+    kind = find_model_kind(name)
+    return [] if kind is None else [each for each in list_parameters(kind) if each not in LEFT_OUT]
+
+
 def unknown_model_error(name: str) -> UsageError:
     """Return the refusal of what is not on the closed list."""
     return UsageError(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
-from sfumato.lab.remote.answers import read_answer
+from sfumato.lab.remote.answers import no_other_level_error, read_answer
 from sfumato.lab.remote.connection import quote_path
 from sfumato.lab.remote.jobs import read_parquet
 
@@ -57,7 +57,5 @@ def list_remote_publications(connection: Connection) -> tuple[RemotePublication,
     return tuple(RemotePublication(connection, each) for each in found)
 
 
-def _no_other_level(confidence: float) -> Mapping[str, Any]:
-    from sfumato.errors import UsageError
-
-    raise UsageError("SF-W173", "Published answers come with intervals at 95 %.", try_="interval(0.95)")
+def _no_other_level(_: float) -> Mapping[str, Any]:
+    raise no_other_level_error()

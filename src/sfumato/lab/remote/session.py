@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato.lab.remote.answers import (
     RemoteBudget,
     RemoteQuote,
+    no_other_level_error,
     read_answer,
     read_description,
     read_listing,
@@ -238,7 +239,7 @@ class RemoteSession:
     ) -> Any:
         # Refining one answer in one way is one charge, however often it is sent.
         said = self._connection.post("/api/refine", {"entry": entry, "spend": encode_spending(more)})
-        return self._read_release(said, question, spend)
+        return read_answer(said, _no_level, partial(self._refine, said.get("entry"), question, spend))
 
     def _at_level(
         self, path: str, question: Mapping[str, Any], spend: Mapping[str, Any], confidence: float
@@ -248,8 +249,8 @@ class RemoteSession:
         return found
 
 
-def _no_level(confidence: float) -> Mapping[str, Any]:
-    raise AssertionError(confidence)
+def _no_level(_: float) -> Mapping[str, Any]:
+    raise no_other_level_error()
 
 
 def _plain(about: Mapping[str, Any]) -> dict[str, Any]:

@@ -26,7 +26,7 @@ SPENDING = ("epsilon", "delta", "rho", "share", "risk")
 
 
 class RemoteStream:
-    """A stream over a table on another machine. Everyone may quote and read it; the steward releases ticks."""
+    """A stream over a table on another machine. All may quote and read it; the steward releases ticks."""
 
     def __init__(
         self, connection: Connection, asked: Mapping[str, Any], released: Mapping[str, Any] | None = None
@@ -40,8 +40,10 @@ class RemoteStream:
 
     def run(self, ticks: int | None = None) -> RemoteStream:
         """Release the ticks that are complete and were not released yet, or at most so many of them."""
-        most = None if ticks is None else parse_whole(ticks, "ticks")
-        self._said = self._connection.post("/api/streams/run", {"stream": self._asked, "ticks": most})
+        # Up to a number and not so many more: sent twice, it is done once.
+        until = None if ticks is None else self.tick + parse_whole(ticks, "ticks")
+        body = {"stream": self._asked} if until is None else {"stream": self._asked, "until": until}
+        self._said = self._connection.post("/api/streams/run", body)
         return self
 
     def refresh(self) -> RemoteStream:
@@ -101,7 +103,8 @@ class RemoteStream:
             if self._said is None:
                 self._said = self._connection.post("/api/streams/read", {"stream": self._asked})
             return self._said
-        body = {"stream": self._asked, "window": window, **encode_spending({"decay": decay})}
+        given = encode_spending({"window": window, "decay": decay})
+        body = {"stream": self._asked, **given}
         found: Mapping[str, Any] = self._connection.post("/api/streams/read", body)
         return found
 

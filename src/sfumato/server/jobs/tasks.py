@@ -54,15 +54,15 @@ def run_task(work: JobWork) -> dict[str, Any]:
     return _TASKS[work.job.kind](work)
 
 
-def check_task(work: JobWork) -> None:
+def check_sent(store: JobStore, session: Session, owner: str, body: Mapping[str, Any]) -> None:
     """Refuse what cannot be done, before a job is kept. Nothing is charged or read."""
-    body = work.body
-    if "model" in body and isinstance(body["model"], dict):
-        decode_model(body["model"])
-    if "model" in body and isinstance(body["model"], str):
-        find_fit(work.store, body["model"], work.job.owner)
+    model = body["model"]
+    if isinstance(model, str):
+        find_fit(store, model, owner)
+    else:
+        decode_model(model)
     if "table" in body:
-        replay_rows(work.session, body["table"])
+        replay_rows(session, body["table"])
 
 
 def find_fit(store: JobStore, id_: str, owner: str) -> Job:
