@@ -9,6 +9,8 @@ from fastapi import FastAPI
 
 from sfumato.server import api, pages
 from sfumato.server.context import ServerContext
+from sfumato.server.jobs.runner import JobRunner
+from sfumato.server.jobs.store import JobStore
 from sfumato.server.keeping import ReleaseStore
 from sfumato.server.limits import RequestGuard
 from sfumato.server.observing import RequestCounters
@@ -48,6 +50,7 @@ _PROBLEMS: dict[int | str, dict[str, Any]] = {
 def create_app(lab: Lab, settings: ServerSettings | None = None) -> FastAPI:
     """Return the application for a lab. Each server process makes its own."""
     settings = settings or ServerSettings()
+    jobs = JobStore(lab.folder)
     context = ServerContext(
         lab,
         settings,
@@ -55,6 +58,8 @@ def create_app(lab: Lab, settings: ServerSettings | None = None) -> FastAPI:
         ReleaseStore(lab.folder / "releases.sqlite"),
         RequestRates(settings),
         RequestCounters(settings.metrics_folder),
+        jobs,
+        JobRunner(lab.folder, jobs),
     )
     app = FastAPI(
         title="sfumato",
@@ -78,11 +83,13 @@ def create_app(lab: Lab, settings: ServerSettings | None = None) -> FastAPI:
 
 def close_context(context: ServerContext) -> None:
     """Close the files of a server and end its workers."""
-    for each in (context.people, context.releases, context.counters, context.lab):
+    context.runner.close()
+    for each in (context.jobs, context.people, context.releases, context.counters, context.lab):
         each.close()
 
 
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    app.state.context.runner.start()
     yield
     close_context(app.state.context)

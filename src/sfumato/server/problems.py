@@ -56,6 +56,10 @@ _STATUS_OF_CODES = {
     "SF-W180": 429,
     "SF-W181": 404,
     "SF-L204": 409,
+    "SF-W163": 409,
+    "SF-W164": 404,
+    "SF-W166": 429,
+    "SF-W169": 404,
 }
 _KINDS = {
     "UsageError",
