@@ -529,6 +529,9 @@ CODES: dict[str, str] = {
     "SF-W118": "A question is SQL, or the name of a table with the steps of a frame, and not both.",
     "SF-W120": "A file of the server in the lab's folder is busy, damaged or cannot be written to. Budgets are not in it.",
     # attacks, promises and declarations on pages
-    "SF-W180": "Rounds of an attack run one at a time, so that players take little from those who ask real questions. Try again in a few seconds.",
-    "SF-W181": "Three attacks can be played on pages: differencing, repetition and linkage. The others run in a shell, by `sfumato attack NAME`.",
+    "SF-W190": "Rounds of an attack run one at a time, so that players take little from those who ask real questions. Try again in a few seconds.",
+    "SF-W191": "Three attacks can be played on pages: differencing, repetition and linkage. The others run in a shell, by `sfumato attack NAME`.",
+    "SF-W192": "A table is declared from a file that was sent to this page, or from one in a folder that the server's settings name. A file that was sent is kept for a day, until its table is registered.",
+    "SF-W193": "Tables are read from CSV and Parquet files here. Tables in PostgreSQL and Spark are registered in Python, by lab.register.",
+    "SF-W194": "A field of the declaration is empty or cannot be read. Bounds, lists and the budget come from what is known about the subject, so nothing is filled in from the rows.",
 }

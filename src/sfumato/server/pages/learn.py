@@ -6,19 +6,16 @@ Nothing here touches the lab that is served.
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from threading import Lock
-from typing import TYPE_CHECKING, Annotated, Final
+from contextlib import AbstractContextManager
+from typing import Annotated, Final
 
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import HTMLResponse
 
 from sfumato.errors import PolicyError
 from sfumato.server.access import Role, Visitor, allow
+from sfumato.server.facts.quiet import hush_steward_warnings
 from sfumato.server.pages.rendering import render
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 router = APIRouter()
 
@@ -26,7 +23,6 @@ EPSILONS: Final = ("0.1", "0.5", "1", "2", "4")
 TIMES: Final = ("1", "10", "100", "1000", "20000")
 PATIENCE: Final = 8.0
 """Seconds to wait for the round of somebody else."""
-_ONE_GAME = Lock()
 
 Everyone = Annotated[Visitor, Depends(allow(Role.PUBLIC))]
 Number = Annotated[int, Query(ge=0, le=10**6)]
@@ -132,7 +128,7 @@ def show_score(request: Request, visitor: Everyone, attack: str, epsilon: Word =
         "linkage": lambda: linkage(epsilon=float(chosen), people=2000),
     }
     if attack not in runs:
-        raise PolicyError("SF-W181", "There is no such attack to play.", known=", ".join(runs))
+        raise PolicyError("SF-W191", "There is no such attack to play.", known=", ".join(runs))
     with one_game():
         report = runs[attack]()
     return render(request, visitor, "learn_score.html", report=report, attack=attack, epsilon=chosen)
@@ -143,14 +139,6 @@ def read_choice(typed: str, choices: tuple[str, ...], usual: str) -> str:
     return typed if typed in choices else usual
 
 
-@contextmanager
-def one_game() -> Iterator[None]:
+def one_game() -> AbstractContextManager[None]:
     """Let one round run at a time, so that players take little from those who ask real questions."""
-    if not _ONE_GAME.acquire(timeout=PATIENCE):
-        raise PolicyError(
-            "SF-W180", "Others are playing at the moment.", try_="the same again in a few seconds"
-        )
-    try:
-        yield
-    finally:
-        _ONE_GAME.release()
+    return hush_steward_warnings(PATIENCE)

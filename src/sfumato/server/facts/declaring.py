@@ -1,0 +1,206 @@
+"""A steward's declaration as typed into a form: nothing in it comes from rows, and everything starts empty."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from decimal import Decimal, InvalidOperation
+from typing import TYPE_CHECKING, Any, Final
+
+from sfumato.curator.catalog.columns import between, one_of, text
+from sfumato.curator.payer import population_account
+from sfumato.errors import UsageError
+from sfumato.privacy.budget import Budget
+from sfumato.privacy.units import PUBLIC, ROW, Unit
+from sfumato.server.facts.quiet import hush_steward_warnings
+from sfumato.server.facts.sources import find_source, forget_source
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sfumato.curator.catalog.columns import DeclaredColumn
+    from sfumato.lab.lab import Lab
+    from sfumato.lab.report import SourceReport
+    from sfumato.server.context import ServerContext
+
+KINDS: Final = {
+    "": "not used",
+    "number": "numbers within bounds",
+    "date": "dates within bounds",
+    "list": "one of a list",
+    "text": "any text",
+}
+"""What a column can be declared as. It starts as not used."""
+PROTECTS: Final = {
+    "": "choose who is protected …",
+    "column": "everyone named in a column, with all their rows",
+    "row": "each row: one row is one person, and nobody has two",
+    "public": "nobody: the table is public",
+}
+PATIENCE: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class TypedColumn:
+    """One column of the form, as it was typed."""
+
+    name: str
+    type: str
+    """What the source says about its values, in words; from its types and no row."""
+    kind: str = ""
+    low: str = ""
+    high: str = ""
+    values: str = ""
+    missing: str = ""
+    constant: bool = False
+
+    def read(self) -> DeclaredColumn:
+        """Return the declared column, or refuse what cannot be read, by the name of the column."""
+        rules = {"constant": self.constant}
+        match self.kind:
+            case "number":
+                bounds = [_read_number(each, self.name) for each in (self.low, self.high)]
+                return between(*bounds, missing=self._read_missing(_read_number), **rules)
+            case "date":
+                days = [_read_moment(each, self.name) for each in (self.low, self.high)]
+                return between(*days, missing=self._read_missing(_read_moment), **rules)
+            case "list":
+                read = _read_number if self.type.endswith("numbers") else _read_text
+                listed = [read(each, self.name) for each in _split_lines(self.values)]
+                return one_of(*listed, missing=self._read_missing(read), **rules)
+        return text(**rules)
+
+    def _read_missing(self, read: Any) -> Any:
+        return read(self.missing, self.name) if self.missing.strip() else None
+
+
+@dataclass(frozen=True, slots=True)
+class TypedDeclaration:
+    """A whole form, as it was typed. A new one has a source and its columns, and all else is empty."""
+
+    source: str
+    columns: tuple[TypedColumn, ...]
+    table: str = ""
+    protects: str = ""
+    unit: str = ""
+    max_rows: str = ""
+    population: str = ""
+    """The population that shares its budget with this table; empty for one that is named by its column."""
+    epsilon: str = ""
+    delta: str = ""
+    known: dict[str, str] = field(default_factory=dict)
+    """Populations that have a budget, each with its budget in words."""
+
+    @property
+    def budget(self) -> Budget | None:
+        """The budget that was typed; None where it is empty, or cannot be one yet."""
+        try:
+            return self._read_budget()
+        except UsageError:
+            return None
+
+    def read_words(self) -> dict[str, Any]:
+        """Return the arguments of `lab.check` and `lab.register`."""
+        if not self.table.strip():
+            raise _wrong_field("name of the table", "visits")
+        used = {each.name: each.read() for each in self.columns if each.kind}
+        return {"unit": self._read_unit(), "columns": used, "budget": self._read_budget()}
+
+    def _read_unit(self) -> Unit:
+        if self.protects == "row":
+            return ROW
+        if self.protects == "public":
+            return PUBLIC
+        if self.protects != "column" or not self.unit:
+            raise _wrong_field("who is protected", "the column that names a person")
+        rows = self.max_rows.strip()
+        if not (rows.isascii() and rows.isdigit() and len(rows) < 10):
+            raise _wrong_field("most rows of one unit", "20")
+        return Unit(self.unit, int(rows), self.population or None)
+
+    def _read_budget(self) -> Budget | None:
+        if not self.epsilon.strip() and not self.delta.strip():
+            return None
+        epsilon = _read_number(self.epsilon, "ε")
+        return Budget(epsilon, _read_number(self.delta, "δ") if self.delta.strip() else 0)
+
+
+def begin_declaration(context: ServerContext, source: str) -> TypedDeclaration:
+    """Return an empty form for a source. Its types are looked at, and no row."""
+    kinds = context.lab.engine.list_columns(str(find_source(context, source)))
+    columns = tuple(TypedColumn(name, kind) for name, kind in kinds.items())
+    return TypedDeclaration(source, columns, known=list_budgets(context.lab))
+
+
+def read_declaration(context: ServerContext, fields: Mapping[str, str]) -> TypedDeclaration:
+    """Return the form as it was typed. Columns are those of the source, whatever was sent."""
+    empty = begin_declaration(context, fields.get("source", ""))
+    columns = tuple(_read_column(each, at, fields) for at, each in enumerate(empty.columns))
+    names = ("table", "protects", "unit", "max_rows", "population", "epsilon", "delta")
+    return TypedDeclaration(
+        empty.source, columns, *(fields.get(name, "")[:200] for name in names), known=empty.known
+    )
+
+
+def check_declaration(context: ServerContext, typed: TypedDeclaration) -> SourceReport:
+    """Return what the declaration would do to the rows of its source. Nothing is stored."""
+    words, path = typed.read_words(), str(find_source(context, typed.source))
+    with hush_steward_warnings(PATIENCE):
+        return context.lab.check(typed.table.strip(), path, **words)
+
+
+def register_declaration(context: ServerContext, typed: TypedDeclaration) -> SourceReport | None:
+    """Register the table, and forget the file if it was sent. Return what the declaration did to its rows."""
+    words, path = typed.read_words(), str(find_source(context, typed.source))
+    with hush_steward_warnings(PATIENCE):
+        report = context.lab.register(typed.table.strip(), path, **words)
+    forget_source(context, typed.source)
+    return report
+
+
+def list_budgets(lab: Lab) -> dict[str, str]:
+    """Return the populations that have a budget, each with its budget in words."""
+    accounts = lab.ledger.list_accounts()
+    return {
+        name: repr(lab.ledger.read_budget(population_account(name))).removeprefix("Budget")
+        for name in lab.contents.relations
+        if population_account(name) in accounts
+    }
+
+
+def _read_column(empty: TypedColumn, at: int, fields: Mapping[str, str]) -> TypedColumn:
+    said = {name: fields.get(f"{name}-{at}", "")[:20_000] for name in ("low", "high", "values", "missing")}
+    kind = fields.get(f"kind-{at}", "")
+    constant = bool(fields.get(f"constant-{at}"))
+    return TypedColumn(empty.name, empty.type, kind if kind in KINDS else "", constant=constant, **said)
+
+
+def _split_lines(typed: str) -> list[str]:
+    lines = typed.splitlines() if "\n" in typed.strip() else typed.split(",")
+    return [each.strip() for each in lines if each.strip()]
+
+
+def _read_text(typed: str, _: str) -> str:
+    return typed.strip()
+
+
+def _read_number(typed: str, name: str) -> Decimal:
+    try:
+        number = Decimal(typed.strip().replace("−", "-"))
+    except InvalidOperation:
+        raise _wrong_field(name, "a number such as 0.5") from None
+    if not number.is_finite() or abs(number.adjusted()) > 100:
+        raise _wrong_field(name, "a number such as 0.5")
+    return number
+
+
+def _read_moment(typed: str, name: str) -> date:
+    try:
+        said = typed.strip()
+        return datetime.fromisoformat(said) if "T" in said else date.fromisoformat(said)
+    except ValueError:
+        raise _wrong_field(name, "2026-01-31") from None
+
+
+def _wrong_field(name: str, example: str) -> UsageError:
+    return UsageError("SF-W194", f"{name}: this is empty or cannot be read.", try_=example)
