@@ -5,12 +5,28 @@ Handlers read the request, call a function that the pages call too, and write it
 
 from fastapi import APIRouter
 
-from sfumato.server.api import catalog, frames, jobs, models, questions, streams, visitors
+from sfumato.server.api import (
+    catalog,
+    frames,
+    jobs,
+    ledger,
+    models,
+    people,
+    publications,
+    questions,
+    streams,
+    tables,
+    visitors,
+)
 
 ROUTERS: tuple[APIRouter, ...] = (
     visitors.router,
     catalog.router,
     questions.router,
+    ledger.router,
+    people.router,
+    tables.router,
+    publications.router,
     frames.router,
     jobs.router,
     models.router,

@@ -8,19 +8,19 @@ from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any, Final
 
 from sfumato.curator.catalog.columns import between, one_of, text
+from sfumato.curator.catalog.schema_file import Schema
 from sfumato.curator.payer import population_account
 from sfumato.errors import UsageError
 from sfumato.privacy.budget import Budget
+from sfumato.privacy.neighbours import ADD_REMOVE
 from sfumato.privacy.units import PUBLIC, ROW, Unit
-from sfumato.server.facts.quiet import hush_steward_warnings
-from sfumato.server.facts.sources import find_source, forget_source
+from sfumato.server.steward.tables import list_source_columns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from sfumato.curator.catalog.columns import DeclaredColumn
     from sfumato.lab.lab import Lab
-    from sfumato.lab.report import SourceReport
     from sfumato.server.context import ServerContext
 
 KINDS: Final = {
@@ -37,7 +37,6 @@ PROTECTS: Final = {
     "row": "each row: one row is one person, and nobody has two",
     "public": "nobody: the table is public",
 }
-PATIENCE: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,12 +98,12 @@ class TypedDeclaration:
         except UsageError:
             return None
 
-    def read_words(self) -> dict[str, Any]:
-        """Return the arguments of `lab.check` and `lab.register`."""
+    def read_schema(self) -> Schema:
+        """Return what is declared, as a schema file would say it."""
         if not self.table.strip():
             raise _wrong_field("name of the table", "visits")
         used = {each.name: each.read() for each in self.columns if each.kind}
-        return {"unit": self._read_unit(), "columns": used, "budget": self._read_budget()}
+        return Schema(self._read_unit(), used, self._read_budget(), ADD_REMOVE, None)
 
     def _read_unit(self) -> Unit:
         if self.protects == "row":
@@ -127,7 +126,7 @@ class TypedDeclaration:
 
 def begin_declaration(context: ServerContext, source: str) -> TypedDeclaration:
     """Return an empty form for a source. Its types are looked at, and no row."""
-    kinds = context.lab.engine.list_columns(str(find_source(context, source)))
+    kinds = list_source_columns(context, read_source(source))
     columns = tuple(TypedColumn(name, kind) for name, kind in kinds.items())
     return TypedDeclaration(source, columns, known=list_budgets(context.lab))
 
@@ -142,20 +141,10 @@ def read_declaration(context: ServerContext, fields: Mapping[str, str]) -> Typed
     )
 
 
-def check_declaration(context: ServerContext, typed: TypedDeclaration) -> SourceReport:
-    """Return what the declaration would do to the rows of its source. Nothing is stored."""
-    words, path = typed.read_words(), str(find_source(context, typed.source))
-    with hush_steward_warnings(PATIENCE):
-        return context.lab.check(typed.table.strip(), path, **words)
-
-
-def register_declaration(context: ServerContext, typed: TypedDeclaration) -> SourceReport | None:
-    """Register the table, and forget the file if it was sent. Return what the declaration did to its rows."""
-    words, path = typed.read_words(), str(find_source(context, typed.source))
-    with hush_steward_warnings(PATIENCE):
-        report = context.lab.register(typed.table.strip(), path, **words)
-    forget_source(context, typed.source)
-    return report
+def read_source(source: str) -> dict[str, str]:
+    """Return the source that a form names, such as "upload:…", in the form that registering takes."""
+    kind, _, name = source.partition(":")
+    return {"upload": name} if kind == "upload" else {"path": name}
 
 
 def list_budgets(lab: Lab) -> dict[str, str]:
@@ -203,4 +192,4 @@ def _read_moment(typed: str, name: str) -> date:
 
 
 def _wrong_field(name: str, example: str) -> UsageError:
-    return UsageError("SF-W194", f"{name}: this is empty or cannot be read.", try_=example)
+    return UsageError("SF-W192", f"{name}: this is empty or cannot be read.", try_=example)

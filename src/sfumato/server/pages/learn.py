@@ -14,7 +14,7 @@ from fastapi.responses import HTMLResponse
 
 from sfumato.errors import PolicyError
 from sfumato.server.access import Role, Visitor, allow
-from sfumato.server.facts.quiet import hush_steward_warnings
+from sfumato.server.quiet import hush_steward_warnings
 from sfumato.server.pages.rendering import render
 
 router = APIRouter()

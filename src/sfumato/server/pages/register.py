@@ -13,17 +13,19 @@ from sfumato.server.facts.declaring import (
     PROTECTS,
     TypedDeclaration,
     begin_declaration,
-    check_declaration,
     read_declaration,
-    register_declaration,
+    read_source,
 )
 from sfumato.server.facts.promise import draw_odds
-from sfumato.server.facts.sources import keep_sent_file, list_sources
 from sfumato.server.pages.rendering import render
 from sfumato.server.problems import find_status
+from sfumato.server.steward.tables import UploadedTable, check_table, list_sources, register_table
 from sfumato.viz.icons import icon_key
 
 router = APIRouter()
+
+_PART = 2**20
+"""Bytes of a file that are copied at a time."""
 
 Steward = Annotated[Visitor, Depends(allow(Role.STEWARD))]
 Context = Annotated[ServerContext, Depends(get_context)]
@@ -49,10 +51,17 @@ def send_source(
 ) -> HTMLResponse | RedirectResponse:
     """Keep a file that the steward sent, and go on to its declaration."""
     try:
-        source = keep_sent_file(context, file.filename or "", file.file)
+        kept = UploadedTable(context, (file.filename or "").rpartition(".")[2].lower())
     except SfumatoError as problem:
         return show_sources(request, visitor, context, problem)
-    return RedirectResponse(f"/register/declare?source={source}", 303)
+    try:
+        while part := file.file.read(_PART):
+            kept.write(part)
+        kept.close()
+    except BaseException:
+        kept.erase()
+        raise
+    return RedirectResponse(f"/register/declare?source=upload:{kept.name}", 303)
 
 
 @router.get("/register/declare")
@@ -72,7 +81,7 @@ def check_form(request: Request, visitor: Steward, context: Context, fields: Fie
     """Return the form with what the declaration would do to the rows, for the steward alone."""
     typed = read_declaration(context, fields)
     try:
-        report = check_declaration(context, typed)
+        report = check_table(context, typed.table.strip(), read_source(typed.source), typed.read_schema())
     except SfumatoError as problem:
         return show_form(request, visitor, typed, problem=problem)
     return show_form(request, visitor, typed, report=report)
@@ -82,13 +91,12 @@ def check_form(request: Request, visitor: Steward, context: Context, fields: Fie
 def register_form(request: Request, visitor: Steward, context: Context, fields: Fields) -> HTMLResponse:
     """Register the table, and return what the declaration did to its rows."""
     typed = read_declaration(context, fields)
+    name = typed.table.strip()
     try:
-        report = register_declaration(context, typed)
+        report = register_table(context, name, read_source(typed.source), typed.read_schema())
     except SfumatoError as problem:
         return show_form(request, visitor, typed, problem=problem)
-    facts = {"report": None if report is None else report.to_dict(), "table": typed.table.strip()}
-    said = [] if report is None else report.sentences()
-    return render(request, visitor, "registered.html", sentences=said, **facts)
+    return render(request, visitor, "registered.html", report=report, table=name)
 
 
 @router.get("/register/odds")
@@ -107,8 +115,7 @@ def show_sources(
     request: Request, visitor: Visitor, context: ServerContext, problem: SfumatoError | None = None
 ) -> HTMLResponse:
     """Return the first step, with why a source was refused if one was."""
-    found = [(source, path.name) for source, path in list_sources(context)]
-    status = 200 if problem is None else find_status(problem)
+    found, status = list_sources(context), 200 if problem is None else find_status(problem)
     return render(request, visitor, "register.html", status=status, sources=found, problem=problem)
 
 
@@ -118,7 +125,7 @@ def show_form(
     typed: TypedDeclaration,
     *,
     problem: SfumatoError | None = None,
-    report: Any = None,
+    report: dict[str, Any] | None = None,
 ) -> HTMLResponse:
     """Return the form as it was typed, with a report or with what is wrong."""
     facts = {
@@ -126,8 +133,7 @@ def show_form(
         "kinds": KINDS,
         "protects": PROTECTS,
         "problem": problem,
-        "report": None if report is None else report.to_dict(),
-        "sentences": [] if report is None else report.sentences(),
+        "report": report,
         **_view_odds(typed),
     }
     status = 200 if problem is None else find_status(problem)

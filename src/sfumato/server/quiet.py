@@ -16,7 +16,7 @@ _LOCK = Lock()
 
 
 @contextmanager
-def hush_steward_warnings(patience: float) -> Iterator[None]:
+def hush_steward_warnings(patience: float = 600.0) -> Iterator[None]:
     """Keep warnings about rows out of the log while the block runs; one block runs at a time.
 
     Filters of warnings belong to the process and not to a thread, so two such blocks at a time would leave
