@@ -12,6 +12,8 @@ from sfumato.server.context import ServerContext
 from sfumato.server.keeping import ReleaseStore
 from sfumato.server.limits import RequestGuard
 from sfumato.server.observing import RequestCounters
+from sfumato.server.pages.rehearsing import Rehearsals
+from sfumato.server.pages.rendering import write_problem_page
 from sfumato.server.people import PeopleStore
 from sfumato.server.problems import ProblemBody, add_problem_handlers
 from sfumato.server.rates import RequestRates
@@ -67,6 +69,8 @@ def create_app(lab: Lab, settings: ServerSettings | None = None) -> FastAPI:
         redirect_slashes=False,
     )
     app.state.context = context
+    app.state.rehearsals = Rehearsals()
+    app.state.render_problem = write_problem_page
     for router in api.ROUTERS:
         app.include_router(router, responses=_PROBLEMS)
     for router in pages.ROUTERS:
@@ -85,4 +89,5 @@ def close_context(context: ServerContext) -> None:
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     yield
+    app.state.rehearsals.close()
     close_context(app.state.context)

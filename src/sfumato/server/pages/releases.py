@@ -21,7 +21,8 @@ from sfumato.server.pages.release_view import (
 )
 from sfumato.server.pages.rendering import render
 from sfumato.server.problems import find_status
-from sfumato.server.questions import read_release, refine_release
+from sfumato.server import questions
+from sfumato.server.questions import read_release
 
 router = APIRouter()
 
@@ -57,7 +58,7 @@ def refine(
     """Ask the same again with fresh noise, charge for it, and show both answers put together."""
     try:
         spend = AskForm(epsilon=epsilon, delta=delta).read_spend()
-        answer = refine_release(context, visitor, entry, spend)
+        answer = questions.refine_release(context, visitor, entry, spend)
     except SfumatoError as problem:
         return _show(request, visitor, context, entry, problem)
     return RedirectResponse(f"/releases/{answer['entry']}", 303)
