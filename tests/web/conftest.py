@@ -109,7 +109,6 @@ def make_lab(folder: Path) -> dict[str, str]:
         },
         budget=sf.Budget(epsilon=4, delta=1e-7),
     )
-    lab.set_pace("visits", seconds=0.02)  # replies of so small a table can leave soon
     for analyst in ("ada", "bob"):
         lab.grant(analyst, epsilon=1, delta=1e-8)
     people = PeopleStore(folder / "people.sqlite")
