@@ -240,7 +240,7 @@ def check_accessibility(page: Page) -> None:
         + "; ".join(node["html"][:200] for node in each["nodes"])
         for each in found["violations"]
     ]
-    assert said == []
+    assert said == [], "\n".join(said)
 
 
 def check_width(page: Page) -> None:

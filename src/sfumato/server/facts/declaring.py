@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import date, datetime
-from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any, Final
 
 from sfumato.curator.catalog.columns import between, one_of, text
@@ -14,6 +13,7 @@ from sfumato.errors import UsageError
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.neighbours import ADD_REMOVE
 from sfumato.privacy.units import PUBLIC, ROW, Unit
+from sfumato.server.facts.typed import read_typed_number, split_names, wrong_field_error
 from sfumato.server.steward.tables import list_source_columns
 
 if TYPE_CHECKING:
@@ -58,14 +58,14 @@ class TypedColumn:
         rules = {"constant": self.constant}
         match self.kind:
             case "number":
-                bounds = [_read_number(each, self.name) for each in (self.low, self.high)]
-                return between(*bounds, missing=self._read_missing(_read_number), **rules)
+                bounds = [read_typed_number(each, self.name) for each in (self.low, self.high)]
+                return between(*bounds, missing=self._read_missing(read_typed_number), **rules)
             case "date":
                 days = [_read_moment(each, self.name) for each in (self.low, self.high)]
                 return between(*days, missing=self._read_missing(_read_moment), **rules)
             case "list":
-                read = _read_number if self.type.endswith("numbers") else _read_text
-                listed = [read(each, self.name) for each in _split_lines(self.values)]
+                read = read_typed_number if self.type.endswith("numbers") else _read_text
+                listed = [read(each, self.name) for each in split_names(self.values)]
                 return one_of(*listed, missing=self._read_missing(read), **rules)
         return text(**rules)
 
@@ -101,7 +101,7 @@ class TypedDeclaration:
     def read_schema(self) -> Schema:
         """Return what is declared, as a schema file would say it."""
         if not self.table.strip():
-            raise _wrong_field("name of the table", "visits")
+            raise wrong_field_error("name of the table", "visits")
         used = {each.name: each.read() for each in self.columns if each.kind}
         return Schema(self._read_unit(), used, self._read_budget(), ADD_REMOVE, None)
 
@@ -111,17 +111,17 @@ class TypedDeclaration:
         if self.protects == "public":
             return PUBLIC
         if self.protects != "column" or not self.unit:
-            raise _wrong_field("who is protected", "the column that names a person")
+            raise wrong_field_error("who is protected", "the column that names a person")
         rows = self.max_rows.strip()
         if not (rows.isascii() and rows.isdigit() and len(rows) < 10):
-            raise _wrong_field("most rows of one unit", "20")
+            raise wrong_field_error("most rows of one unit", "20")
         return Unit(self.unit, int(rows), self.population or None)
 
     def _read_budget(self) -> Budget | None:
         if not self.epsilon.strip() and not self.delta.strip():
             return None
-        epsilon = _read_number(self.epsilon, "ε")
-        return Budget(epsilon, _read_number(self.delta, "δ") if self.delta.strip() else 0)
+        epsilon = read_typed_number(self.epsilon, "ε")
+        return Budget(epsilon, read_typed_number(self.delta, "δ") if self.delta.strip() else 0)
 
 
 def begin_declaration(context: ServerContext, source: str) -> TypedDeclaration:
@@ -164,23 +164,8 @@ def _read_column(empty: TypedColumn, at: int, fields: Mapping[str, str]) -> Type
     return TypedColumn(empty.name, empty.type, kind if kind in KINDS else "", constant=constant, **said)
 
 
-def _split_lines(typed: str) -> list[str]:
-    lines = typed.splitlines() if "\n" in typed.strip() else typed.split(",")
-    return [each.strip() for each in lines if each.strip()]
-
-
 def _read_text(typed: str, _: str) -> str:
     return typed.strip()
-
-
-def _read_number(typed: str, name: str) -> Decimal:
-    try:
-        number = Decimal(typed.strip().replace("−", "-"))
-    except InvalidOperation:
-        raise _wrong_field(name, "a number such as 0.5") from None
-    if not number.is_finite() or abs(number.adjusted()) > 100:
-        raise _wrong_field(name, "a number such as 0.5")
-    return number
 
 
 def _read_moment(typed: str, name: str) -> date:
@@ -188,8 +173,4 @@ def _read_moment(typed: str, name: str) -> date:
         said = typed.strip()
         return datetime.fromisoformat(said) if "T" in said else date.fromisoformat(said)
     except ValueError:
-        raise _wrong_field(name, "2026-01-31") from None
-
-
-def _wrong_field(name: str, example: str) -> UsageError:
-    return UsageError("SF-W192", f"{name}: this is empty or cannot be read.", try_=example)
+        raise wrong_field_error(name, "2026-01-31") from None

@@ -14,7 +14,7 @@ from sfumato.errors import UsageError
 from sfumato.server.wire import BoundedBody, QuestionBody, SpendBody
 
 EPSILON, ERROR = "epsilon", "error"
-_NUMBER = re.compile(r"[0-9]+([.,][0-9]+)?([eE][+-]?[0-9]{1,2})?\Z|[0-9]+/[0-9]+\Z")
+_NUMBER = re.compile(r"[0-9]*[.,]?[0-9]+([eE][+-]?[0-9]{1,2})?\Z|[0-9]+/[0-9]+\Z")
 _NAMES = {"epsilon": "ε", "delta": "δ", "error": "the error", "given": "the rows of a group"}
 
 
@@ -77,7 +77,8 @@ def _parse_number(name: str, typed: str) -> str:
     text = typed.strip()
     if not _NUMBER.match(text) or len(text) > 40:
         raise _no_number_error(name, text)
-    return text.replace(",", ".")
+    plain = text.replace(",", ".")
+    return f"0{plain}" if plain.startswith(".") else plain
 
 
 def _parse_whole(name: str, typed: str) -> int:

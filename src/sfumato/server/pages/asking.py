@@ -13,10 +13,11 @@ from sfumato.server.pages.ask_form import AskForm
 from sfumato.server.pages.builder import COMPARISONS, FUNCTIONS, BuiltQuestion
 from sfumato.server.pages.quote_view import view_quote
 from sfumato.server.pages.rehearsing import Rehearsals
-from sfumato.server.pages.release_view import view_release
+from sfumato.server.pages.release_view import ReleaseView, view_release
 from sfumato.server.pages.rendering import is_partial, render
 from sfumato.server.problems import find_status
 from sfumato.server.questions import quote_question, release_question
+from sfumato.server.wire import QuestionBody, SpendBody
 
 router = APIRouter()
 
@@ -120,7 +121,7 @@ def show_quoted(
         quoted = quote_question(open_session(context, visitor), question, spend)
         preview = None
         if form.preview and quoted["admitted"] and quoted.get("price") is not None:
-            preview = view_release(find_rehearsals(request).answer_question(context, visitor, question, spend))
+            preview = rehearse_question(request, context, visitor, question, spend)
     except SfumatoError as problem:
         return show_page(request, visitor, context, form, problem=problem, built=built)
     facts = {"quote": view_quote(quoted), "preview": preview}
@@ -146,15 +147,12 @@ def show_page(
     chosen = built or BuiltQuestion(tables[0].name if tables else "")
     lists = {"functions": FUNCTIONS, "comparisons": COMPARISONS}
     status = 200 if problem is None else find_status(problem)
-    return render(
-        request, visitor, "ask.html", status=status, tables=tables, built=chosen, **lists, **facts
-    )
+    return render(request, visitor, "ask.html", status=status, tables=tables, built=chosen, **lists, **facts)
 
 
-def find_rehearsals(request: Request) -> Rehearsals:
-    """Return the labs of stand-ins of this server process."""
-    state = request.app.state
-    if not hasattr(state, "rehearsals"):
-        state.rehearsals = Rehearsals()
-    found: Rehearsals = state.rehearsals
-    return found
+def rehearse_question(
+    request: Request, context: ServerContext, visitor: Visitor, question: QuestionBody, spend: SpendBody
+) -> ReleaseView:
+    """Return the answer that the twin gives, to be shown beside the price."""
+    rehearsals: Rehearsals = request.app.state.rehearsals
+    return view_release(rehearsals.answer_question(context, visitor, question, spend))

@@ -63,7 +63,9 @@ def _write_value(typed: str, kind: str) -> str:
     text = typed.strip()
     if kind == "number":
         if not _NUMBER.match(text):
-            raise UsageError("SF-W183", "A number is needed here.", field="value of the condition", got=text[:40])
+            raise UsageError(
+                "SF-W183", "A number is needed here.", field="value of the condition", got=text[:40]
+            )
         return text
     if kind == "boolean":
         return "TRUE" if text.lower() in ("true", "yes", "1") else "FALSE"

@@ -1,15 +1,15 @@
 """The ledger: its entries with a filter, whether its chain holds, and the export."""
 
-import io
+import tempfile
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, BinaryIO
 
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import HTMLResponse, StreamingResponse
 
-from sfumato.errors import SfumatoError
+from sfumato.errors import SfumatoError, UsageError
 from sfumato.ledger.chain import Entry, read_body
 from sfumato.server.access import Role, Visitor, allow
 from sfumato.server.context import ServerContext, get_context
@@ -17,14 +17,26 @@ from sfumato.server.pages.rendering import render
 
 router = APIRouter()
 
-SignedIn = Annotated[Visitor, Depends(allow(Role.STEWARD, Role.ANALYST, Role.AUDITOR))]
 Reader = Annotated[Visitor, Depends(allow(Role.STEWARD, Role.AUDITOR))]
 Context = Annotated[ServerContext, Depends(get_context)]
 Text = Annotated[str, Query(max_length=200)]
 
 SHOWN = 100
 """Entries on one page, newest first."""
-KINDS = ("charge", "release", "reserve", "draw", "return", "account", "grant", "snapshot", "unread", "resume", "lab")
+KINDS = (
+    "charge",
+    "release",
+    "reserve",
+    "draw",
+    "return",
+    "account",
+    "grant",
+    "snapshot",
+    "unread",
+    "resume",
+    "lab",
+)
+_BLOCK = 2**16
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,3 +50,116 @@ class EntryLine:
     about: str
     spend: str
     hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerFilter:
+    """Which entries are shown."""
+
+    kind: str = ""
+    who: str = ""
+    text: str = ""
+    before: int = 0
+    """Only entries below this number; 0 for all."""
+
+    def admits(self, line: EntryLine) -> bool:
+        """Return whether an entry is shown."""
+        words = f"{line.about} {line.spend} {line.hash}".casefold()
+        return (
+            self.kind in ("", line.kind)
+            and self.who.strip().casefold() in line.who.casefold()
+            and self.text.strip().casefold() in words
+            and (not self.before or line.seq < self.before)
+        )
+
+
+@router.get("/ledger")
+def show_ledger(
+    request: Request,
+    visitor: Reader,
+    context: Context,
+    kind: Text = "",
+    who: Text = "",
+    text: Text = "",
+    before: Annotated[int, Query(ge=0, le=2**53)] = 0,
+    verify: Text = "",
+) -> HTMLResponse:
+    """Return the newest entries that a filter admits, and on request whether the whole chain holds."""
+    asked = LedgerFilter(kind if kind in KINDS else "", who, text, before)
+    lines, total = list_entries(context.lab.ledger.read_entries(), asked)
+    facts: dict[str, Any] = {"verified": None, "problem": None}
+    if verify:
+        try:
+            facts["verified"] = context.lab.verify()
+        except SfumatoError as problem:
+            facts["problem"] = problem
+    return render(
+        request,
+        visitor,
+        "ledger.html",
+        lines=lines,
+        total=total,
+        asked=asked,
+        kinds=KINDS,
+        shown=SHOWN,
+        **facts,
+    )
+
+
+@router.get("/ledger/export")
+def export_ledger(visitor: Reader, context: Context) -> StreamingResponse:
+    """Return every entry as JSON lines for an independent verifier; the last line is a signed receipt."""
+    ledger = context.lab.ledger
+    # Written whole before the first byte is sent: a ledger that does not hold must not look like a short one.
+    file = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115  the answer closes it
+    try:
+        count = ledger.export(file)
+        if count:
+            _sign(context, count, file)
+        file.flush()
+    except BaseException:
+        file.close()
+        raise
+    headers = {"Content-Disposition": 'attachment; filename="ledger.jsonl"'}
+    return StreamingResponse(_read_blocks(file.buffer), media_type="application/jsonl", headers=headers)
+
+
+def list_entries(entries: Iterator[Entry], asked: LedgerFilter) -> tuple[list[EntryLine], int]:
+    """Return the newest entries that are admitted, newest first, and how many entries there are in all."""
+    newest: deque[EntryLine] = deque(maxlen=SHOWN)
+    total = 0
+    for entry in entries:
+        total += 1
+        line = describe_entry(entry)
+        if asked.admits(line):
+            newest.append(line)
+    return list(reversed(newest)), total
+
+
+def describe_entry(entry: Entry) -> EntryLine:
+    """Return an entry as people read it."""
+    fields = read_body(entry.body)
+    about = fields.get("about")
+    if not isinstance(about, dict):
+        return EntryLine(
+            entry.seq, entry.kind, str(fields.get("at", "")), "", entry.summarize(), "", entry.hash
+        )
+    said = str(about.get("question") or about.get("series") or entry.summarize())
+    steps = f", {fields['steps']} steps" if "steps" in fields else ""
+    who = str(about.get("analyst") or "steward")
+    spend = f"{about.get('spend', '')}{steps}"
+    return EntryLine(entry.seq, entry.kind, str(fields.get("at", "")), who, said, spend, entry.hash)
+
+
+def _sign(context: ServerContext, count: int, file: Any) -> None:
+    try:
+        file.write(context.lab.ledger.sign_receipt(count).to_json() + "\n")
+    except UsageError:
+        return  # without the receipts extra or a key the export is not signed, and says nothing it is not
+
+
+def _read_blocks(file: BinaryIO) -> Iterator[bytes]:
+    with file:
+        file.seek(0)
+        while block := file.read(_BLOCK):
+            yield block

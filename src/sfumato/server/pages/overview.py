@@ -46,7 +46,10 @@ class BurnDown:
 
     def rows(self) -> list[tuple[str, ...]]:
         """Return the points as the cells of a table."""
-        return [(str(each.charges), str(each.entry or "–"), each.day or "–", format_number(each.left_epsilon)) for each in self.points]
+        return [
+            (str(each.charges), str(each.entry or "–"), each.day or "–", format_number(each.left_epsilon))
+            for each in self.points
+        ]
 
 
 @router.get("/", response_model=None)
@@ -80,7 +83,9 @@ def draw_bar(account: AccountView, promised: float, analyst: str | None) -> Budg
     if promised:
         over = " (more than is left: first come, first served)" if promised > account.left_epsilon else ""
         words += f"; ε = {format_number(promised)} of it promised to analysts{over}"
-    whose = "Everyone in" if owner is None else ("Your quota on" if owner == analyst else f"Quota of {owner} on")
+    whose = (
+        "Everyone in" if owner is None else ("Your quota on" if owner == analyst else f"Quota of {owner} on")
+    )
     return BudgetBar(f"{whose} {population}", min(1.0, max(0.0, spent)), reserved, words)
 
 

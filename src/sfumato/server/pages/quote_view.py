@@ -41,7 +41,9 @@ def view_quote(quoted: dict[str, Any]) -> QuoteView:
         free=free,
         errors=[(name, _write_error(half)) for name, half in errors.items()],
         left="" if left is None else f"ε = {format_number(left)}",
-        left_after="" if after is None else f"ε = {format_number(after)} ({format_percent(1 - share)} of what is left now)",
+        left_after=""
+        if after is None
+        else f"ε = {format_number(after)} ({format_percent(1 - share)} of what is left now)",
         spent_share=share,
         bias=list(quoted.get("bias") or ()),
         slot="" if slot is None else f"{slot:g} s",

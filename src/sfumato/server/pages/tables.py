@@ -56,7 +56,9 @@ def download_twin(name: str, visitor: Asker, context: Context) -> Response:
 def write_example(table: str, columns: list[tuple[str, str, str]]) -> str:
     """Return a question that fits a table: a count by its first listed column, and an average of its first number."""
     listed = next((name for name, _, values in columns if values.startswith("one of")), None)
-    number = next((name for name, kind, values in columns if kind == "number" and values.startswith("between")), None)
+    number = next(
+        (name for name, kind, values in columns if kind == "number" and values.startswith("between")), None
+    )
     shown = [quote_name(listed)] if listed else []
     shown.append("COUNT(*) AS n")
     if number:

@@ -81,17 +81,15 @@ def read_declaration(fields: Mapping[str, Any] | None, toml: str | None) -> Sche
 
 def register_table(context: ServerContext, name: str, source: Mapping[str, str], said: Schema) -> Any:
     """Register a table; return what the declaration did to its rows, for the steward alone."""
-    with _find_source(context, source, erase=True) as path:
-        with hush_steward_warnings():
-            report = context.lab.register(name, path, **_words(said))
+    with _find_source(context, source, erase=True) as path, hush_steward_warnings():
+        report = context.lab.register(name, path, **_words(said))
     return None if report is None else report.to_dict()
 
 
 def check_table(context: ServerContext, name: str, source: Mapping[str, str], said: Schema) -> dict[str, Any]:
     """Return what registering would do to the rows of a source. Nothing is stored."""
-    with _find_source(context, source, erase=False) as path:
-        with hush_steward_warnings():
-            return context.lab.check(name, path, **_words(said)).to_dict()
+    with _find_source(context, source, erase=False) as path, hush_steward_warnings():
+        return context.lab.check(name, path, **_words(said)).to_dict()
 
 
 def list_source_columns(context: ServerContext, source: Mapping[str, str]) -> dict[str, str]:
@@ -111,9 +109,8 @@ def advance_table(
 ) -> Any:
     """Make the next snapshot of a table; return what the declaration did to its rows."""
     moments = {column: parse_moment(text) or text for column, text in (through or {}).items()}
-    with _find_source(context, source, erase=True) as path:
-        with hush_steward_warnings():
-            report = context.lab.advance(name, path, through=moments or None)
+    with _find_source(context, source, erase=True) as path, hush_steward_warnings():
+        report = context.lab.advance(name, path, through=moments or None)
     return None if report is None else report.to_dict()
 
 

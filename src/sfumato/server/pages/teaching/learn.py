@@ -14,8 +14,8 @@ from fastapi.responses import HTMLResponse
 
 from sfumato.errors import PolicyError
 from sfumato.server.access import Role, Visitor, allow
-from sfumato.server.quiet import hush_steward_warnings
 from sfumato.server.pages.rendering import render
+from sfumato.server.quiet import hush_steward_warnings
 
 router = APIRouter()
 
