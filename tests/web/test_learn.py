@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from playwright.sync_api import expect
-
 from tests.web.conftest import check_accessibility, check_width, save_screenshot
 
 if TYPE_CHECKING:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 from playwright.sync_api import expect
-
 from tests.web.conftest import check_accessibility, check_width, save_screenshot
 
 if TYPE_CHECKING:

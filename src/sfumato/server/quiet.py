@@ -1,4 +1,4 @@
-"""Warnings for a steward's screen, which a server must not write to its log: they have exact counts in them."""
+"""Warnings for a steward's screen, which a server must not write to its log: they have exact counts."""
 
 from __future__ import annotations
 

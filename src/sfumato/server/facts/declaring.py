@@ -1,8 +1,8 @@
-"""A steward's declaration as typed into a form: nothing in it comes from rows, and everything starts empty."""
+"""A steward's declaration as typed into a form: nothing comes from rows, and everything starts empty."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -62,7 +62,7 @@ class TypedColumn:
                 return between(*bounds, missing=self._read_missing(read_typed_number), **rules)
             case "date":
                 days = [_read_moment(each, self.name) for each in (self.low, self.high)]
-                return between(*days, missing=self._read_missing(_read_moment), **rules)
+                return between(days[0], days[1], missing=self._read_missing(_read_moment), **rules)
             case "list":
                 read = read_typed_number if self.type.endswith("numbers") else _read_text
                 listed = [read(each, self.name) for each in split_names(self.values)]
@@ -136,9 +136,8 @@ def read_declaration(context: ServerContext, fields: Mapping[str, str]) -> Typed
     empty = begin_declaration(context, fields.get("source", ""))
     columns = tuple(_read_column(each, at, fields) for at, each in enumerate(empty.columns))
     names = ("table", "protects", "unit", "max_rows", "population", "epsilon", "delta")
-    return TypedDeclaration(
-        empty.source, columns, *(fields.get(name, "")[:200] for name in names), known=empty.known
-    )
+    said = {name: fields.get(name, "")[:200] for name in names}
+    return replace(empty, columns=columns, **said)  # type: ignore[arg-type]  texts all
 
 
 def read_source(source: str) -> dict[str, str]:

@@ -139,7 +139,7 @@ def read_fit(fields: Mapping[str, str], chosen: list[str], *, generator: bool) -
 
 def read_evaluation(fit: Job, fields: Mapping[str, str]) -> EvaluateJobBody:
     """Return the measurement of a model on the units that its fit left out."""
-    split = (fit.body["split"][0], "test") if fit.body.get("split") else None
+    split: Any = (fit.body["split"][0], "test") if fit.body.get("split") else None
     return EvaluateJobBody(
         kind="evaluate",
         key=fields.get("form_key") or make_form_key(),
@@ -162,14 +162,13 @@ def read_sample(fit: Job, fields: Mapping[str, str]) -> SampleJobBody:
 
 
 def read_report(fit: Job, fields: Mapping[str, str]) -> ReportJobBody:
-    """Return the report on a generator; with an ε the distances to the real table are bought."""
-    epsilon = read_optional_number(fields.get("epsilon", ""), "ε")
+    """Return the report on a generator, whose distances to the real table are bought."""
     return ReportJobBody(
         kind="report",
         key=fields.get("form_key") or make_form_key(),
         model=fit.id,
         table=fit.body["table"],
-        epsilon=None if epsilon is None else str(epsilon),
+        epsilon=str(read_typed_number(fields.get("epsilon", ""), "ε")),
     )
 
 

@@ -15,7 +15,7 @@ from sfumato.server.pages.rendering import render
 from sfumato.server.pages.results.fields import Fields
 from sfumato.server.problems import find_status
 from sfumato.server.sent_values import StreamBody
-from sfumato.server.wire import write_quote
+from sfumato.server.wire import SpendBody, write_quote
 
 router = APIRouter()
 
@@ -130,7 +130,7 @@ def read_stream(fields: dict[str, str]) -> StreamBody:
     column, measure = fields.get("column", ""), fields.get("measure", "count")
     if measure not in ("count", "sum", "mean") or (measure != "count" and not column):
         raise wrong_field_error("what is measured", "the number of rows, or the sum of a column")
-    spend = {"epsilon": str(read_typed_number(fields.get("epsilon", ""), "ε"))}
+    spend: dict[str, Any] = {"epsilon": str(read_typed_number(fields.get("epsilon", ""), "ε"))}
     delta = read_optional_number(fields.get("delta", ""), "δ")
     spend |= {} if delta is None else {"delta": str(delta)}
     written = {"count": "COUNT(*)", "sum": f'SUM("{column}")', "mean": f'AVG("{column}")'}[measure]
@@ -144,7 +144,7 @@ def read_stream(fields: dict[str, str]) -> StreamBody:
             start=(int(start) if start.lstrip("-").isdigit() else start) or None,
             by=[fields["by"]] if fields.get("by") else [],
             participations=int(read_typed_number(fields.get("participations", "1"), "ticks of one person")),
-            spend=spend,  # type: ignore[arg-type]  read by pydantic
+            spend=SpendBody(**spend),
         )
     except ValidationError:
         raise wrong_field_error("number of ticks", "365") from None

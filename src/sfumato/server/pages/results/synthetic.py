@@ -1,4 +1,4 @@
-"""The Synthetic page: published tables for everyone; generators, rows and quality reports for those who ask."""
+"""The Synthetic page: published tables for everyone; generators, rows and reports for those who ask."""
 
 import io
 from typing import Annotated, Any

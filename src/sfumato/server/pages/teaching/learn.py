@@ -6,8 +6,7 @@ Nothing here touches the lab that is served.
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import HTMLResponse
@@ -16,6 +15,9 @@ from sfumato.errors import PolicyError
 from sfumato.server.access import Role, Visitor, allow
 from sfumato.server.pages.rendering import render
 from sfumato.server.quiet import hush_steward_warnings
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
 
 router = APIRouter()
 
@@ -66,8 +68,8 @@ def play_subtraction(
     elif ask:
         with one_game():
             played = play_differencing(epsilon=float(chosen), seat=seat, seed=department)
-    facts = {"epsilon": chosen, "epsilons": EPSILONS, "seat": seat % STAFF, "names": NAMES}
-    score = {"hits": hits, "rounds": rounds, "guess": guess, "department": department}
+    facts: dict[str, Any] = {"epsilon": chosen, "epsilons": EPSILONS, "seat": seat % STAFF, "names": NAMES}
+    score: dict[str, Any] = {"hits": hits, "rounds": rounds, "guess": guess, "department": department}
     return render(request, visitor, "learn_differencing.html", round=played, **facts, **score)
 
 
@@ -87,7 +89,13 @@ def play_asking_again(
     if ask:
         with one_game():
             played = play_repetition(epsilon=float(chosen), times=int(often), seed=group)
-    facts = {"epsilon": chosen, "epsilons": EPSILONS, "times": often, "choices": TIMES, "group": group}
+    facts: dict[str, Any] = {
+        "epsilon": chosen,
+        "epsilons": EPSILONS,
+        "times": often,
+        "choices": TIMES,
+        "group": group,
+    }
     return render(request, visitor, "learn_repetition.html", round=played, **facts)
 
 
@@ -111,8 +119,13 @@ def play_lookup(
     if ask:
         with one_game():
             played = play_linkage(known=ticked, epsilon=float(chosen), person=person, seed=town)
-    facts = {"epsilon": chosen, "epsilons": EPSILONS, "person": person % len(NAMES), "names": NAMES}
-    about = {"known": KNOWN, "ticked": ticked, "town": town, "published": ALONE}
+    facts: dict[str, Any] = {
+        "epsilon": chosen,
+        "epsilons": EPSILONS,
+        "person": person % len(NAMES),
+        "names": NAMES,
+    }
+    about: dict[str, Any] = {"known": KNOWN, "ticked": ticked, "town": town, "published": ALONE}
     return render(request, visitor, "learn_linkage.html", round=played, **facts, **about)
 
 
