@@ -1,4 +1,4 @@
-"""What the promise page says: bounds that hold, all published guarantees, and every population ever opened."""
+"""What the promise page says: bounds that hold, published guarantees, and every population ever opened."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -31,6 +32,8 @@ KINDS: Final = {
     "text": "any text",
 }
 """What a column can be declared as. It starts as not used."""
+_NUMERAL = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?")
+"""A number as it is usually written. A code with zeros in front, such as 01234, is a text."""
 PROTECTS: Final = {
     "": "choose who is protected …",
     "column": "everyone named in a column, with all their rows",
@@ -52,6 +55,7 @@ class TypedColumn:
     values: str = ""
     missing: str = ""
     constant: bool = False
+    in_csv: bool = False
 
     def read(self) -> DeclaredColumn:
         """Return the declared column, or refuse what cannot be read, by the name of the column."""
@@ -64,10 +68,17 @@ class TypedColumn:
                 days = [_read_moment(each, self.name) for each in (self.low, self.high)]
                 return between(days[0], days[1], missing=self._read_missing(_read_moment), **rules)
             case "list":
-                read = read_typed_number if self.type.endswith("numbers") else _read_text
-                listed = [read(each, self.name) for each in split_names(self.values)]
-                return one_of(*listed, missing=self._read_missing(read), **rules)
+                listed = split_names(self.values)
+                read = read_typed_number if self._holds_numbers(listed) else _read_text
+                missing = self._read_missing(read)
+                return one_of(*(read(each, self.name) for each in listed), missing=missing, **rules)
         return text(**rules)
+
+    def _holds_numbers(self, listed: list[str]) -> bool:
+        """Say whether a list is one of numbers. In CSV files all is text, so there the list decides."""
+        return self.type.endswith("numbers") or (
+            self.in_csv and bool(listed) and all(map(_NUMERAL.fullmatch, listed))
+        )
 
     def _read_missing(self, read: Any) -> Any:
         return read(self.missing, self.name) if self.missing.strip() else None
@@ -127,7 +138,8 @@ class TypedDeclaration:
 def begin_declaration(context: ServerContext, source: str) -> TypedDeclaration:
     """Return an empty form for a source. Its types are looked at, and no row."""
     kinds = list_source_columns(context, read_source(source))
-    columns = tuple(TypedColumn(name, kind) for name, kind in kinds.items())
+    csv = source.lower().endswith(".csv")
+    columns = tuple(TypedColumn(name, kind, in_csv=csv) for name, kind in kinds.items())
     return TypedDeclaration(source, columns, known=list_budgets(context.lab))
 
 
@@ -136,8 +148,8 @@ def read_declaration(context: ServerContext, fields: Mapping[str, str]) -> Typed
     empty = begin_declaration(context, fields.get("source", ""))
     columns = tuple(_read_column(each, at, fields) for at, each in enumerate(empty.columns))
     names = ("table", "protects", "unit", "max_rows", "population", "epsilon", "delta")
-    said = {name: fields.get(name, "")[:200] for name in names}
-    return replace(empty, columns=columns, **said)  # type: ignore[arg-type]  texts all
+    said: dict[str, Any] = {name: fields.get(name, "")[:200] for name in names}
+    return replace(empty, columns=columns, **said)
 
 
 def read_source(source: str) -> dict[str, str]:
@@ -157,14 +169,17 @@ def list_budgets(lab: Lab) -> dict[str, str]:
 
 
 def _read_column(empty: TypedColumn, at: int, fields: Mapping[str, str]) -> TypedColumn:
-    said = {name: fields.get(f"{name}-{at}", "")[:20_000] for name in ("low", "high", "values", "missing")}
+    said: dict[str, Any] = {
+        name: fields.get(f"{name}-{at}", "")[:20_000] for name in ("low", "high", "values", "missing")
+    }
     kind = fields.get(f"kind-{at}", "")
     constant = bool(fields.get(f"constant-{at}"))
-    return TypedColumn(empty.name, empty.type, kind if kind in KINDS else "", constant=constant, **said)
+    return replace(empty, kind=kind if kind in KINDS else "", constant=constant, **said)
 
 
 def _read_text(typed: str, _: str) -> str:
-    return typed.strip()
+    said = typed.strip()
+    return said[1:-1] if len(said) > 1 and said[0] == said[-1] == '"' else said
 
 
 def _read_moment(typed: str, name: str) -> date:

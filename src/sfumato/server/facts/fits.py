@@ -99,7 +99,8 @@ class JobView:
     def guarantee(self) -> list[tuple[str, str]]:
         """What the result cost, as names and texts."""
         said = self.outcome.get("guarantee") or {}
-        cost = f"ε = {said['epsilon']}, δ = {said['delta']}" if "epsilon" in said else ""
+        cost = f"ε = {said['epsilon']}" if "epsilon" in said else ""
+        cost += f", δ = {said['delta']:.3g}" if said.get("delta") else ""
         pairs = [
             ("protects", said.get("unit")),
             ("cost at most", cost),
