@@ -5,7 +5,15 @@ Handlers read the request, call a function that the pages call too, and write it
 
 from fastapi import APIRouter
 
-from sfumato.server.api import catalog, questions, visitors
+from sfumato.server.api import catalog, ledger, people, publications, questions, tables, visitors
 
-ROUTERS: tuple[APIRouter, ...] = (visitors.router, catalog.router, questions.router)
+ROUTERS: tuple[APIRouter, ...] = (
+    visitors.router,
+    catalog.router,
+    questions.router,
+    ledger.router,
+    people.router,
+    tables.router,
+    publications.router,
+)
 """Every router of the API."""

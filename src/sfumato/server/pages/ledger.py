@@ -1,19 +1,19 @@
 """The ledger: its entries with a filter, whether its chain holds, and the export."""
 
-import tempfile
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any, BinaryIO
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import HTMLResponse, StreamingResponse
 
-from sfumato.errors import SfumatoError, UsageError
+from sfumato.errors import SfumatoError
 from sfumato.ledger.chain import Entry, read_body
 from sfumato.server.access import Role, Visitor, allow
 from sfumato.server.context import ServerContext, get_context
 from sfumato.server.pages.rendering import render
+from sfumato.server.steward.ledger import export_ledger
 
 router = APIRouter()
 
@@ -36,7 +36,6 @@ KINDS = (
     "resume",
     "lab",
 )
-_BLOCK = 2**16
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,21 +98,10 @@ def show_ledger(
 
 
 @router.get("/ledger/export")
-def export_ledger(visitor: Reader, context: Context) -> StreamingResponse:
-    """Return every entry as JSON lines for an independent verifier; the last line is a signed receipt."""
-    ledger = context.lab.ledger
-    # Written whole before the first byte is sent: a ledger that does not hold must not look like a short one.
-    file = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115  the answer closes it
-    try:
-        count = ledger.export(file)
-        if count:
-            _sign(context, count, file)
-        file.flush()
-    except BaseException:
-        file.close()
-        raise
+def download_ledger(visitor: Reader, context: Context) -> StreamingResponse:
+    """Return every entry as JSON lines for an independent verifier."""
     headers = {"Content-Disposition": 'attachment; filename="ledger.jsonl"'}
-    return StreamingResponse(_read_blocks(file.buffer), media_type="application/jsonl", headers=headers)
+    return StreamingResponse(export_ledger(context), media_type="application/x-ndjson", headers=headers)
 
 
 def list_entries(entries: Iterator[Entry], asked: LedgerFilter) -> tuple[list[EntryLine], int]:
@@ -141,17 +129,3 @@ def describe_entry(entry: Entry) -> EntryLine:
     who = str(about.get("analyst") or "steward")
     spend = f"{about.get('spend', '')}{steps}"
     return EntryLine(entry.seq, entry.kind, str(fields.get("at", "")), who, said, spend, entry.hash)
-
-
-def _sign(context: ServerContext, count: int, file: Any) -> None:
-    try:
-        file.write(context.lab.ledger.sign_receipt(count).to_json() + "\n")
-    except UsageError:
-        return  # without the receipts extra or a key the export is not signed, and says nothing it is not
-
-
-def _read_blocks(file: BinaryIO) -> Iterator[bytes]:
-    with file:
-        file.seek(0)
-        while block := file.read(_BLOCK):
-            yield block

@@ -80,7 +80,7 @@ def draw_bar(account: AccountView, promised: float, analyst: str | None) -> Budg
     if promised:
         over = " (more than is left: first come, first served)" if promised > account.left_epsilon else ""
         words += f"; ε = {format_number(promised)} of it promised to analysts{over}"
-    whose = "Everyone in" if owner is None else ("Your quota on" if owner == analyst else f"Quota of {owner} on")
+    whose = "Population" if owner is None else ("Your quota on" if owner == analyst else f"Quota of {owner} on")
     return BudgetBar(f"{whose} {population}", min(1.0, max(0.0, spent)), reserved, words)
 
 

@@ -50,7 +50,8 @@
     const { title, ...shown } = recolour(spec);
     shown.config = { ...shown.config, background: "transparent", padding: { left: 2, right: 8, top: 4, bottom: 4 } };
     if (typeof shown.width === "number") {
-      shown.width = Math.min(shown.width + 120, width);
+      // Charts that are as wide as sfumato.viz makes them are as wide as the page; small ones stay small.
+      shown.width = shown.width >= 640 ? width : Math.min(shown.width + 120, width);
       shown.autosize = { type: "fit-x", contains: "padding" };
     }
     return shown;
