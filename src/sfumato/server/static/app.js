@@ -3,6 +3,7 @@
 // and charts run through vega-interpreter.
 "use strict";
 (() => {
+  document.documentElement.classList.add("scripted"); // charts have no place where they cannot be drawn
   const here = new URL(document.currentScript.src);
 
   function refuse() {
@@ -48,7 +49,8 @@
   // The caption of the figure says the title, and the page decides the width.
   function fit(spec, width) {
     const { title, ...shown } = recolour(spec);
-    shown.config = { ...shown.config, background: "transparent", padding: { left: 2, right: 8, top: 4, bottom: 4 } };
+    // The figure has a label and a table beside it; a screen reader would only stumble over hundreds of marks.
+    shown.config = { ...shown.config, aria: false, background: "transparent", padding: { left: 2, right: 8, top: 4, bottom: 4 } };
     if (typeof shown.width === "number") {
       // Charts that are as wide as sfumato.viz makes them are as wide as the page; small ones stay small.
       shown.width = shown.width >= 640 ? width : Math.min(shown.width + 120, width);
