@@ -57,7 +57,13 @@ def burn_down(
         "scale": {"nice": False},
     }
     scale = {"domain": [0, cap], "nice": False}
-    up = {"field": "left", "type": "quantitative", "title": "ε left", "scale": scale, "axis": {"tickCount": 5}}
+    up = {
+        "field": "left",
+        "type": "quantitative",
+        "title": "ε left",
+        "scale": scale,
+        "axis": {"tickCount": 5},
+    }
     tooltip = [{"field": "charges"}, {"field": "left", "title": "ε left", "format": ".4~g"}]
     body = {
         "data": {"values": points},

@@ -55,7 +55,8 @@ class BuiltQuestion:
         column = known[_require(self.where, known)]
         if self.comparison not in COMPARISONS:
             raise _choice_error("comparison", self.comparison)
-        return f"{quote_name(column.name)} {COMPARISONS[self.comparison]} {_write_value(self.value, column.type)}"
+        sign, value = COMPARISONS[self.comparison], _write_value(self.value, column.type)
+        return f"{quote_name(column.name)} {sign} {value}"
 
 
 def _write_value(typed: str, kind: str) -> str:
@@ -63,7 +64,9 @@ def _write_value(typed: str, kind: str) -> str:
     text = typed.strip()
     if kind == "number":
         if not _NUMBER.match(text):
-            raise UsageError("SF-W183", "A number is needed here.", field="value of the condition", got=text[:40])
+            raise UsageError(
+                "SF-W183", "A number is needed here.", field="value of the condition", got=text[:40]
+            )
         return text
     if kind == "boolean":
         return "TRUE" if text.lower() in ("true", "yes", "1") else "FALSE"

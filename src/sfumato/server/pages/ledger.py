@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request
@@ -10,6 +11,7 @@ from fastapi.responses import HTMLResponse, StreamingResponse
 
 from sfumato.errors import SfumatoError
 from sfumato.ledger.chain import Entry, read_body
+from sfumato.privacy.exact import format_short
 from sfumato.server.access import Role, Visitor, allow
 from sfumato.server.context import ServerContext, get_context
 from sfumato.server.pages.rendering import render
@@ -93,7 +95,15 @@ def show_ledger(
         except SfumatoError as problem:
             facts["problem"] = problem
     return render(
-        request, visitor, "ledger.html", lines=lines, total=total, asked=asked, kinds=KINDS, shown=SHOWN, **facts
+        request,
+        visitor,
+        "ledger.html",
+        lines=lines,
+        total=total,
+        asked=asked,
+        kinds=KINDS,
+        shown=SHOWN,
+        **facts,
     )
 
 
@@ -120,12 +130,19 @@ def describe_entry(entry: Entry) -> EntryLine:
     """Return an entry as people read it."""
     fields = read_body(entry.body)
     about = fields.get("about")
+    day = str(fields.get("at", ""))
     if not isinstance(about, dict):
-        return EntryLine(
-            entry.seq, entry.kind, str(fields.get("at", "")), "", entry.summarize(), "", entry.hash
-        )
+        said = _write_terms(fields) if entry.kind in ("account", "grant") else entry.summarize()
+        return EntryLine(entry.seq, entry.kind, day, "", said, "", entry.hash)
     said = str(about.get("question") or about.get("series") or entry.summarize())
     steps = f", {fields['steps']} steps" if "steps" in fields else ""
     who = str(about.get("analyst") or "steward")
     spend = f"{about.get('spend', '')}{steps}"
-    return EntryLine(entry.seq, entry.kind, str(fields.get("at", "")), who, said, spend, entry.hash)
+    return EntryLine(entry.seq, entry.kind, day, who, said, spend, entry.hash)
+
+
+def _write_terms(fields: dict[str, Any]) -> str:
+    """Return the limits that an entry sets, in words."""
+    budget = fields["budget"]
+    epsilon, delta = (format_short(Fraction(budget.get(name, "0"))) for name in ("epsilon", "delta"))
+    return f"{fields['account']}: ε = {epsilon}" + (f", δ = {delta}" if delta != "0" else "")

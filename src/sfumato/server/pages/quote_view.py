@@ -41,7 +41,9 @@ def view_quote(quoted: dict[str, Any]) -> QuoteView:
         free=free,
         errors=[(name, _write_error(half)) for name, half in errors.items()],
         left="" if left is None else f"ε = {format_number(left)}",
-        left_after="" if after is None else f"ε = {format_number(after)} ({format_percent(1 - share)} of what is left now)",
+        left_after=""
+        if after is None
+        else f"ε = {format_number(after)} ({format_percent(1 - share)} of what is left now)",
         spent_share=share,
         bias=list(quoted.get("bias") or ()),
         slot="" if slot is None else f"{slot:g} s",
@@ -56,4 +58,5 @@ def _write_error(half: float | None) -> str:
 
 def _explain_refusal(quoted: dict[str, Any], left: float | None) -> str:
     rest = "" if left is None else f" ε = {format_number(left)} is left at most."
-    return f"Not enough is left for {quoted.get('price', 'this')}.{rest} Spend less, or ask the steward for more."
+    price = quoted.get("price", "this")
+    return f"Not enough is left for {price}.{rest} Spend less, or ask the steward for more."

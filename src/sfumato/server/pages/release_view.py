@@ -51,7 +51,10 @@ class ReleaseView:
 
 def list_release_lines(context: ServerContext, visitor: Visitor, limit: int) -> list[ReleaseLine]:
     """Return the newest answers of a visitor, or for a steward those of everyone, newest first."""
-    return [describe_release(each, names=visitor.analyst is None) for each in list_releases(context, visitor, limit)]
+    return [
+        describe_release(each, names=visitor.analyst is None)
+        for each in list_releases(context, visitor, limit)
+    ]
 
 
 def describe_release(kept: KeptRelease, *, names: bool) -> ReleaseLine:
@@ -59,7 +62,9 @@ def describe_release(kept: KeptRelease, *, names: bool) -> ReleaseLine:
     text = write_question(kept.question)
     short = text if len(text) <= _SHORT else f"{text[: _SHORT - 1]}…"
     who = (kept.analyst or "steward") if names else ""
-    return ReleaseLine(kept.entry, short, write_spend(kept.spend), kept.at.date().isoformat(), who, kept.refines)
+    return ReleaseLine(
+        kept.entry, short, write_spend(kept.spend), kept.at.date().isoformat(), who, kept.refines
+    )
 
 
 def view_release(answer: dict[str, Any]) -> ReleaseView:
@@ -68,12 +73,15 @@ def view_release(answer: dict[str, Any]) -> ReleaseView:
     if not columns:
         return ReleaseView([], [], [], 0, [], str(answer.get("text", "")))
     measured = [name for name in columns if f"{name}_low" in ends]
-    header, cells, numbers = [], [], []
+    header: list[str] = []
+    cells: list[list[str]] = []
+    numbers: list[int] = []
     for name, column in columns.items():
         if name in measured or _are_numbers(column):
             numbers.append(len(header))
         header.append(name)
-        cells.append([_show(value) for value in column])
+        show = _show if name in measured else _show_key
+        cells.append([show(value) for value in column])
         if name in measured and any(each is not None for each in ends[f"{name}_low"]):
             header.append(f"{name}, 95 % interval")
             cells.append(_show_ranges(ends[f"{name}_low"], ends[f"{name}_high"]))
@@ -96,7 +104,13 @@ def draw_charts(columns: dict[str, list[Any]], ends: dict[str, list[Any]]) -> li
         labels = [" · ".join(_label(columns[key][at]) for key in keys) if keys else name for at in known]
         picked = ([column[at] for at in known] for column in (columns[name], low, high))
         charts.append(
-            viz.bars(labels, *picked, title=f"{name} by {', '.join(keys)}" if keys else name, x=", ".join(keys), y=name)
+            viz.bars(
+                labels,
+                *picked,
+                title=f"{name} by {', '.join(keys)}" if keys else name,
+                x=", ".join(keys),
+                y=name,
+            )
         )
     return charts
 
@@ -111,7 +125,10 @@ def write_question(question: dict[str, Any]) -> str:
 def write_spend(spend: dict[str, Any]) -> str:
     """Return what was to be spent, in words."""
     names = {"epsilon": "ε", "delta": "δ", "rho": "ρ"}
-    return ", ".join(f"{names.get(name, name)} = {_write_value(value)}" for name, value in spend.items()) or "nothing"
+    return (
+        ", ".join(f"{names.get(name, name)} = {_write_value(value)}" for name, value in spend.items())
+        or "nothing"
+    )
 
 
 def write_python(question: dict[str, Any], spend: dict[str, Any], address: str) -> str:
@@ -133,11 +150,18 @@ def write_python(question: dict[str, Any], spend: dict[str, Any], address: str) 
 def list_receipt(answer: dict[str, Any]) -> list[tuple[str, str]]:
     """Return the receipt of an answer as names and texts."""
     receipt = answer.get("receipt") or {}
-    names = {"entry": "entry", "table": "table", "unit": "protects", "charged": "charged", "head": "chain head"}
+    names = {
+        "entry": "entry",
+        "table": "table",
+        "unit": "protects",
+        "charged": "charged",
+        "head": "chain head",
+    }
     lines = [(said, str(receipt[name])) for name, said in names.items() if name in receipt]
     if "guess" in receipt:
         share = f"{100 * float(receipt['guess']):.1f}"
-        lines.append(("odds", f"by this answer alone, a 50:50 guess about one {receipt['unit']} is right at most {share} % of the time"))
+        said = f"by this answer alone, a 50:50 guess about one {receipt['unit']} is right at most {share} %"
+        lines.append(("odds", f"{said} of the time"))
     return lines
 
 
@@ -155,11 +179,19 @@ def _arguments(fields: dict[str, Any]) -> str:
 
 
 def _quote(text: str) -> str:
-    return f'"""{text}"""' if "\n" in text and '"""' not in text and "\\" not in text else json.dumps(text, ensure_ascii=False)
+    return (
+        f'"""{text}"""'
+        if "\n" in text and '"""' not in text and "\\" not in text
+        else json.dumps(text, ensure_ascii=False)
+    )
 
 
 def _write_value(value: Any) -> str:
-    return ", ".join(f"{name} ± {each}" for name, each in value.items()) if isinstance(value, dict) else str(value)
+    return (
+        ", ".join(f"{name} ± {each}" for name, each in value.items())
+        if isinstance(value, dict)
+        else str(value)
+    )
 
 
 def _are_numbers(column: list[Any]) -> bool:
@@ -173,7 +205,13 @@ def _label(value: Any) -> str:
 def _show(value: Any) -> str:
     if value is None:
         return "–"
-    return format_number(value) if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
+    return (
+        format_number(value) if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
+    )
+
+
+def _show_key(value: Any) -> str:
+    return "missing" if value is None else _show(value)
 
 
 def _show_ranges(low: list[Any], high: list[Any]) -> list[str]:

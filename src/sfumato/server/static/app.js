@@ -49,8 +49,7 @@
   // The caption of the figure says the title, and the page decides the width.
   function fit(spec, width) {
     const { title, ...shown } = recolour(spec);
-    // The figure has a label and a table beside it; a screen reader would only stumble over hundreds of marks.
-    shown.config = { ...shown.config, aria: false, background: "transparent", padding: { left: 2, right: 8, top: 4, bottom: 4 } };
+    shown.config = { ...shown.config, background: "transparent", padding: { left: 2, right: 8, top: 4, bottom: 4 } };
     if (typeof shown.width === "number") {
       // Charts that are as wide as sfumato.viz makes them are as wide as the page; small ones stay small.
       shown.width = shown.width >= 640 ? width : Math.min(shown.width + 120, width);
@@ -72,6 +71,8 @@
       expr: vegaInterpreter.expressionInterpreter, renderer: "svg", container: place, hover: true, logLevel: vega.Error,
     });
     await place.drawn.runAsync();
+    // The figure has a label and a table beside it; a screen reader would only stumble over hundreds of marks.
+    place.querySelector("svg")?.setAttribute("aria-hidden", "true");
     place.drawnWidth = width;
     place.dataset.drawn = "yes";
   }
