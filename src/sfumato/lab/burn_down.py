@@ -32,7 +32,7 @@ class BudgetPoint:
 
 
 def trace_budget(ledger: Ledger, account: str, most: int = MOST_POINTS) -> tuple[BudgetPoint, ...]:
-    """Return what was left of an account after its charges: all of them, or as many as `most`, evenly spread."""
+    """Return what was left of an account after its charges: after each, or after `most` of them."""
     limits = caps(ledger.read_budget(account))
     totals = [(0, "", NOTHING), *_sum_charges(ledger.read_entries(), account)]
     step = max(1, -(-len(totals) // max(1, most - 1)))

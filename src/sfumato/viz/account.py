@@ -45,7 +45,10 @@ def burn_down(
     charges: ArrayLike, left: ArrayLike, *, cap: float, title: str = "What was left after each charge"
 ) -> Chart:
     """Return what was left of a budget after so many charges, as steps from the cap downwards."""
-    points = to_rows({"charges": to_numbers(charges), "left": to_numbers(left)})
+    at, height = to_numbers(charges), to_numbers(left)
+    # The last step is drawn a little beyond its charge, else it could not be seen.
+    beyond = (at[-1] or 0) + max(0.5, 0.04 * (at[-1] or 0))
+    points = to_rows({"charges": [*at, beyond], "left": [*height, height[-1]]})
     across = {
         "field": "charges",
         "type": "quantitative",
@@ -54,7 +57,13 @@ def burn_down(
         "scale": {"nice": False},
     }
     scale = {"domain": [0, cap], "nice": False}
-    up = {"field": "left", "type": "quantitative", "title": "ε left", "scale": scale, "axis": {"tickCount": 5}}
+    up = {
+        "field": "left",
+        "type": "quantitative",
+        "title": "ε left",
+        "scale": scale,
+        "axis": {"tickCount": 5},
+    }
     tooltip = [{"field": "charges"}, {"field": "left", "title": "ε left", "format": ".4~g"}]
     body = {
         "data": {"values": points},

@@ -44,7 +44,7 @@ class AskForm:
             limits = {"groups": _parse_whole("groups", self.groups), "rows": _parse_whole("rows", self.rows)}
             bounded = BoundedBody(**limits)
         try:
-            return QuestionBody(sql=self.sql, bounded=bounded)
+            return QuestionBody(sql=self.sql, bounded=bounded, table=None, steps=None)
         except ValidationError:
             raise UsageError("SF-W182", "The question is too long.", most="20,000 characters") from None
 

@@ -1,7 +1,7 @@
 """The Ask page: a question in SQL or by choices, its price and error before paying, and the release."""
 
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Depends, Form, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
@@ -12,12 +12,14 @@ from sfumato.server.context import ServerContext, get_context
 from sfumato.server.pages.ask_form import AskForm
 from sfumato.server.pages.builder import COMPARISONS, FUNCTIONS, BuiltQuestion
 from sfumato.server.pages.quote_view import view_quote
-from sfumato.server.pages.rehearsing import Rehearsals
 from sfumato.server.pages.release_view import ReleaseView, view_release
 from sfumato.server.pages.rendering import is_partial, render
 from sfumato.server.problems import find_status
 from sfumato.server.questions import quote_question, release_question
 from sfumato.server.wire import QuestionBody, SpendBody
+
+if TYPE_CHECKING:
+    from sfumato.server.pages.rehearsing import Rehearsals
 
 router = APIRouter()
 
@@ -124,8 +126,8 @@ def show_quoted(
             preview = rehearse_question(request, context, visitor, question, spend)
     except SfumatoError as problem:
         return show_page(request, visitor, context, form, problem=problem, built=built)
-    facts = {"quote": view_quote(quoted), "preview": preview}
-    return show_page(request, visitor, context, form, built=built, **facts)
+    found: dict[str, Any] = {"quote": view_quote(quoted), "preview": preview}
+    return show_page(request, visitor, context, form, built=built, **found)
 
 
 def show_page(

@@ -55,7 +55,8 @@ class BuiltQuestion:
         column = known[_require(self.where, known)]
         if self.comparison not in COMPARISONS:
             raise _choice_error("comparison", self.comparison)
-        return f"{quote_name(column.name)} {COMPARISONS[self.comparison]} {_write_value(self.value, column.type)}"
+        sign, value = COMPARISONS[self.comparison], _write_value(self.value, column.type)
+        return f"{quote_name(column.name)} {sign} {value}"
 
 
 def _write_value(typed: str, kind: str) -> str:

@@ -1,19 +1,21 @@
 """The ledger: its entries with a filter, whether its chain holds, and the export."""
 
-import tempfile
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any, BinaryIO
+from fractions import Fraction
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import HTMLResponse, StreamingResponse
 
-from sfumato.errors import SfumatoError, UsageError
+from sfumato.errors import SfumatoError
 from sfumato.ledger.chain import Entry, read_body
+from sfumato.privacy.exact import format_short
 from sfumato.server.access import Role, Visitor, allow
 from sfumato.server.context import ServerContext, get_context
 from sfumato.server.pages.rendering import render
+from sfumato.server.steward.ledger import export_ledger
 
 router = APIRouter()
 
@@ -36,7 +38,6 @@ KINDS = (
     "resume",
     "lab",
 )
-_BLOCK = 2**16
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,21 +108,10 @@ def show_ledger(
 
 
 @router.get("/ledger/export")
-def export_ledger(visitor: Reader, context: Context) -> StreamingResponse:
-    """Return every entry as JSON lines for an independent verifier; the last line is a signed receipt."""
-    ledger = context.lab.ledger
-    # Written whole before the first byte is sent: a ledger that does not hold must not look like a short one.
-    file = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115  the answer closes it
-    try:
-        count = ledger.export(file)
-        if count:
-            _sign(context, count, file)
-        file.flush()
-    except BaseException:
-        file.close()
-        raise
+def download_ledger(visitor: Reader, context: Context) -> StreamingResponse:
+    """Return every entry as JSON lines for an independent verifier."""
     headers = {"Content-Disposition": 'attachment; filename="ledger.jsonl"'}
-    return StreamingResponse(_read_blocks(file.buffer), media_type="application/jsonl", headers=headers)
+    return StreamingResponse(export_ledger(context), media_type="application/x-ndjson", headers=headers)
 
 
 def list_entries(entries: Iterator[Entry], asked: LedgerFilter) -> tuple[list[EntryLine], int]:
@@ -140,26 +130,19 @@ def describe_entry(entry: Entry) -> EntryLine:
     """Return an entry as people read it."""
     fields = read_body(entry.body)
     about = fields.get("about")
+    day = str(fields.get("at", ""))
     if not isinstance(about, dict):
-        return EntryLine(
-            entry.seq, entry.kind, str(fields.get("at", "")), "", entry.summarize(), "", entry.hash
-        )
+        said = _write_terms(fields) if entry.kind in ("account", "grant") else entry.summarize()
+        return EntryLine(entry.seq, entry.kind, day, "", said, "", entry.hash)
     said = str(about.get("question") or about.get("series") or entry.summarize())
     steps = f", {fields['steps']} steps" if "steps" in fields else ""
     who = str(about.get("analyst") or "steward")
     spend = f"{about.get('spend', '')}{steps}"
-    return EntryLine(entry.seq, entry.kind, str(fields.get("at", "")), who, said, spend, entry.hash)
+    return EntryLine(entry.seq, entry.kind, day, who, said, spend, entry.hash)
 
 
-def _sign(context: ServerContext, count: int, file: Any) -> None:
-    try:
-        file.write(context.lab.ledger.sign_receipt(count).to_json() + "\n")
-    except UsageError:
-        return  # without the receipts extra or a key the export is not signed, and says nothing it is not
-
-
-def _read_blocks(file: BinaryIO) -> Iterator[bytes]:
-    with file:
-        file.seek(0)
-        while block := file.read(_BLOCK):
-            yield block
+def _write_terms(fields: dict[str, Any]) -> str:
+    """Return the limits that an entry sets, in words."""
+    budget = fields["budget"]
+    epsilon, delta = (format_short(Fraction(budget.get(name, "0"))) for name in ("epsilon", "delta"))
+    return f"{fields['account']}: ε = {epsilon}" + (f", δ = {delta}" if delta != "0" else "")

@@ -1,7 +1,7 @@
 """The overview: what is left of every budget and how it was spent, the latest answers, and open requests."""
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
@@ -60,7 +60,7 @@ def show_overview(request: Request, visitor: SignedIn, context: Context) -> HTML
     session = open_session(context, visitor)
     accounts = session.budget.accounts
     promised = _sum_promises(context) if visitor.role is Role.STEWARD else {}
-    facts = {
+    facts: dict[str, Any] = {
         "bars": [draw_bar(each, promised.get(each.name, 0.0), visitor.analyst) for each in accounts],
         "shows_promises": visitor.role is Role.STEWARD,
         "curves": [_trace(context, each) for each in accounts if parse_account(each.name)[1] is None],
@@ -84,7 +84,7 @@ def draw_bar(account: AccountView, promised: float, analyst: str | None) -> Budg
         over = " (more than is left: first come, first served)" if promised > account.left_epsilon else ""
         words += f"; ε = {format_number(promised)} of it promised to analysts{over}"
     whose = (
-        "Everyone in" if owner is None else ("Your quota on" if owner == analyst else f"Quota of {owner} on")
+        "Population" if owner is None else ("Your quota on" if owner == analyst else f"Quota of {owner} on")
     )
     return BudgetBar(f"{whose} {population}", min(1.0, max(0.0, spent)), reserved, words)
 

@@ -58,4 +58,5 @@ def _write_error(half: float | None) -> str:
 
 def _explain_refusal(quoted: dict[str, Any], left: float | None) -> str:
     rest = "" if left is None else f" ε = {format_number(left)} is left at most."
-    return f"Not enough is left for {quoted.get('price', 'this')}.{rest} Spend less, or ask the steward for more."
+    price = quoted.get("price", "this")
+    return f"Not enough is left for {price}.{rest} Spend less, or ask the steward for more."

@@ -73,12 +73,15 @@ def view_release(answer: dict[str, Any]) -> ReleaseView:
     if not columns:
         return ReleaseView([], [], [], 0, [], str(answer.get("text", "")))
     measured = [name for name in columns if f"{name}_low" in ends]
-    header, cells, numbers = [], [], []
+    header: list[str] = []
+    cells: list[list[str]] = []
+    numbers: list[int] = []
     for name, column in columns.items():
         if name in measured or _are_numbers(column):
             numbers.append(len(header))
         header.append(name)
-        cells.append([_show(value) for value in column])
+        show = _show if name in measured else _show_key
+        cells.append([show(value) for value in column])
         if name in measured and any(each is not None for each in ends[f"{name}_low"]):
             header.append(f"{name}, 95 % interval")
             cells.append(_show_ranges(ends[f"{name}_low"], ends[f"{name}_high"]))
@@ -157,12 +160,8 @@ def list_receipt(answer: dict[str, Any]) -> list[tuple[str, str]]:
     lines = [(said, str(receipt[name])) for name, said in names.items() if name in receipt]
     if "guess" in receipt:
         share = f"{100 * float(receipt['guess']):.1f}"
-        lines.append(
-            (
-                "odds",
-                f"by this answer alone, a 50:50 guess about one {receipt['unit']} is right at most {share} % of the time",
-            )
-        )
+        said = f"by this answer alone, a 50:50 guess about one {receipt['unit']} is right at most {share} %"
+        lines.append(("odds", f"{said} of the time"))
     return lines
 
 
@@ -209,6 +208,10 @@ def _show(value: Any) -> str:
     return (
         format_number(value) if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
     )
+
+
+def _show_key(value: Any) -> str:
+    return "missing" if value is None else _show(value)
 
 
 def _show_ranges(low: list[Any], high: list[Any]) -> list[str]:

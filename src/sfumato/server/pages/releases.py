@@ -8,7 +8,6 @@ from fastapi import APIRouter, Depends, Form, Path, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from sfumato.errors import PolicyError, SfumatoError, UsageError
-from sfumato.server import questions
 from sfumato.server.access import Role, Visitor, allow
 from sfumato.server.context import ServerContext, get_context
 from sfumato.server.pages.ask_form import AskForm
@@ -22,7 +21,7 @@ from sfumato.server.pages.release_view import (
 )
 from sfumato.server.pages.rendering import render
 from sfumato.server.problems import find_status
-from sfumato.server.questions import read_release
+from sfumato.server.questions import read_release, refine_release
 
 router = APIRouter()
 
@@ -58,7 +57,7 @@ def refine(
     """Ask the same again with fresh noise, charge for it, and show both answers put together."""
     try:
         spend = AskForm(epsilon=epsilon, delta=delta).read_spend()
-        answer = questions.refine_release(context, visitor, entry, spend)
+        answer = refine_release(context, visitor, entry, spend, key=None)
     except SfumatoError as problem:
         return _show(request, visitor, context, entry, problem)
     return RedirectResponse(f"/releases/{answer['entry']}", 303)

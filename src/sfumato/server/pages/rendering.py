@@ -1,7 +1,7 @@
-"""Pages out of templates: the frame with its navigation, addresses of static files, and how numbers are written.
+"""Pages out of templates: the frame with its navigation, static files, and how numbers are written.
 
-Templates escape every text. They hold no inline script and no inline style, so the strict policy of the server
-has no exception.
+Templates escape every text. They hold no inline script and no inline style, so the strict policy of the
+server has no exception.
 """
 
 from __future__ import annotations
@@ -27,12 +27,11 @@ ROOM: Final = Path(__file__).parents[1]
 STATIC: Final = ROOM / "static"
 TEMPLATES: Final = ROOM / "templates"
 
-_SIGNED_IN: Final = frozenset({"steward", "analyst", "auditor"})
 _ASKING: Final = frozenset({"steward", "analyst"})
-_EVERYONE: Final = frozenset({*_SIGNED_IN, "public"})
+_EVERYONE: Final = frozenset({*_ASKING, "auditor", "public"})
 
 NAVIGATION: Final[tuple[tuple[str, str, frozenset[str]], ...]] = (
-    ("/", "Overview", _SIGNED_IN),
+    ("/", "Overview", _ASKING),
     ("/register", "Register", frozenset({"steward"})),
     ("/ask", "Ask", _ASKING),
     ("/models", "Models", _ASKING),

@@ -1,7 +1,7 @@
 """Tables: what the steward declared and promised about each, and its twin to rehearse with. Never a row."""
 
 import io
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import HTMLResponse, Response
@@ -30,7 +30,7 @@ def show_table(name: str, request: Request, visitor: Asker, context: Context) ->
     table = session.table(name).describe()
     accounts = [each for each in session.budget.accounts if table.population in each.name.split(":")[1:2]]
     twin = _find_published_twin(session.published(), table.name)
-    facts = {
+    facts: dict[str, Any] = {
         "table": table,
         "bars": [draw_bar(each, 0.0, visitor.analyst) for each in accounts],
         "example": write_example(table.name, [(each.name, each.type, each.values) for each in table.columns]),
@@ -54,7 +54,7 @@ def download_twin(name: str, visitor: Asker, context: Context) -> Response:
 
 
 def write_example(table: str, columns: list[tuple[str, str, str]]) -> str:
-    """Return a question that fits a table: a count by its first listed column, and an average of its first number."""
+    """Return a question that fits a table: a count by its first list, and an average of its first number."""
     listed = next((name for name, _, values in columns if values.startswith("one of")), None)
     number = next(
         (name for name, kind, values in columns if kind == "number" and values.startswith("between")), None
@@ -64,7 +64,8 @@ def write_example(table: str, columns: list[tuple[str, str, str]]) -> str:
     if number:
         shown.append(f"AVG({quote_name(number)}) AS {quote_name(f'mean_{number}')}")
     grouped = f" GROUP BY {quote_name(listed)}" if listed else ""
-    return f"SELECT {', '.join(shown)} FROM {quote_name(table)}{grouped}"
+    # It is shown to a visitor, who sends it like any question of their own.
+    return f"SELECT {', '.join(shown)} FROM {quote_name(table)}{grouped}"  # noqa: S608
 
 
 def quote_name(name: str) -> str:
@@ -77,5 +78,5 @@ def _find_published_twin(published: tuple[object, ...], table: str) -> str | Non
     for each in published:
         card = getattr(each, "card", None)
         if getattr(each, "kind", "") == "twin" and card is not None and card.get("table") == table:
-            return "The steward published one: its one- and two-way marginals were measured privately, and paid for."
+            return "The steward published one: its marginals were measured privately, and paid for."
     return None
