@@ -131,7 +131,10 @@ class Connection:
         try:
             connection.request(method, self.path + path, body, headers)
             answer = connection.getresponse()
-            content = answer.read(_MOST_BYTES)
+            if (answer.length or 0) > _MOST_BYTES:
+                raise HTTPException("the answer is too large")
+            # All of it, without a limit: a limit would take an answer that was cut off for a whole one.
+            content = answer.read()
             return Answered(answer.status, answer.headers.get("Content-Type", ""), content)
         finally:
             connection.close()
