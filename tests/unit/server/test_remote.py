@@ -242,7 +242,7 @@ def test_every_kind_of_work(clinic: LoopbackClinic, remote: RemoteSession) -> No
         sf.synth.Moments(epsilon=2, delta=1e-9), table="visits", features=["age"], target="ill"
     )
     drawn_rows, labels = moments.sample(4, seed=1)
-    assert (drawn_rows.num_rows, len(labels)) == (4, 4)
+    assert (drawn_rows.shape, len(labels)) == ((4, 1), 4)
     assert remote.twin("visits", 3, rho=0.001).num_rows == 3
 
 
