@@ -480,6 +480,7 @@ CODES: dict[str, str] = {
     "SF-W171": "Frames are sent as a table and steps, each with the name of a method and its arguments. Only the methods that are listed are replayed.",
     "SF-W172": "Models are measured by the server that fitted them. Fit the model through the session, and evaluate what comes back.",
     "SF-W173": "Published and refined answers come from a server with the usual intervals. Ask the question itself for others: it is free if it was answered before.",
+    "SF-W174": "Synthetic tables that the steward published are found by their names, which are listed with the publications.",
     # after the charge
     "SF-X901": "Something failed after the charge. Every such failure prints this same sentence, because an error message is a release too. The charge stands. The steward finds the incident in the log.",
     # the server
@@ -501,5 +502,15 @@ CODES: dict[str, str] = {
     "SF-W116": "Answers are found by the entry of their charge, by whoever got them and by stewards. Whoever may ask about the table can ask the question again, which costs nothing while the snapshot is the same.",
     "SF-W117": "Contribution limits belong to a single SELECT, and not to UNION, PIVOT or SHOW TABLES.",
     "SF-W118": "A question is SQL, or the name of a table with the steps of a frame, and not both.",
+    "SF-W119": "Each server process answers so many questions at a time, and as many more may wait. Nothing was charged.",
     "SF-W120": "A file of the server in the lab's folder is busy, damaged or cannot be written to. Budgets are not in it.",
+    "SF-W121": "A table is sent as a Parquet or a CSV file: POST /api/uploads?format=parquet with the file as the body.",
+    "SF-W122": "What is declared about a table comes once: as JSON with the keys of a schema file, or as the text of a schema file.",
+    "SF-W123": "Files that were sent are known by the names that /api/uploads returned. They are erased when they have been registered, or after a day.",
+    "SF-W124": "A steward registers files over HTTP only from folders that the server was started with (--source), and links out of them are not followed.",
+    "SF-W125": "A refinement puts two answers to one SELECT together. Parts of a UNION, pivots and questions of frames that are no table of numbers are asked anew.",
+    "SF-W130": "Tokens and answers must not cross a network in the clear. The server listens elsewhere than on this machine only with TLS, or behind a proxy that has it.",
+    "SF-W131": "A TLS certificate is of no use without its private key, and the other way round.",
+    "SF-W132": "A server behind a proxy cannot know by which address people reach it, and cookies and forms depend on it.",
+    "SF-W133": "The server needs FastAPI, uvicorn, Jinja2 and argon2, which come with the extra `server`.",
 }

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from fastapi import FastAPI
+from fastapi.concurrency import run_in_threadpool
 
 from sfumato.server import api, pages
 from sfumato.server.context import ServerContext
@@ -16,7 +17,7 @@ from sfumato.server.limits import RequestGuard
 from sfumato.server.observing import RequestCounters
 from sfumato.server.people import PeopleStore
 from sfumato.server.problems import ProblemBody, add_problem_handlers
-from sfumato.server.rates import RequestRates
+from sfumato.server.rates import QuestionTurns, RequestRates
 from sfumato.server.settings import ServerSettings
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ def create_app(lab: Lab, settings: ServerSettings | None = None) -> FastAPI:
         PeopleStore(lab.folder / "people.sqlite"),
         ReleaseStore(lab.folder / "releases.sqlite"),
         RequestRates(settings),
+        QuestionTurns(settings.most_questions),
         RequestCounters(settings.metrics_folder),
         jobs,
         JobRunner(lab.folder, jobs),
@@ -90,6 +92,9 @@ def close_context(context: ServerContext) -> None:
 
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
-    app.state.context.runner.start()
+    context: ServerContext = app.state.context
+    # The engine and the process that forks workers are there before the first question, and once.
+    await run_in_threadpool(context.lab.session, hostile=True)
+    context.runner.start()
     yield
-    close_context(app.state.context)
+    await run_in_threadpool(close_context, context)

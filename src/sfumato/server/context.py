@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from sfumato.server.keeping import ReleaseStore
     from sfumato.server.observing import RequestCounters
     from sfumato.server.people import PeopleStore
-    from sfumato.server.rates import RequestRates
+    from sfumato.server.rates import QuestionTurns, RequestRates
     from sfumato.server.settings import ServerSettings
 
 
@@ -25,6 +25,7 @@ class ServerContext:
     people: "PeopleStore"
     releases: "ReleaseStore"
     rates: "RequestRates"
+    turns: "QuestionTurns"
     counters: "RequestCounters"
     jobs: "JobStore"
     runner: "JobRunner"

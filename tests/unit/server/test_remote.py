@@ -136,6 +136,27 @@ def test_partitions_facts_and_oracles(remote: RemoteSession) -> None:
     assert oracle.left == 1
 
 
+def test_publications_are_read_for_nothing(clinic: LoopbackClinic, remote: RemoteSession) -> None:
+    clinic.lab.publish("SELECT COUNT(*) AS n FROM visits", epsilon=0.5)
+    clinic.lab.publish(sf.synth.Twin(), table="visits", rows=5, name="stand-in")
+    answer, twin = remote.published()
+    assert answer.read().to_arrow() == clinic.lab.published()[0].read().to_arrow()
+    assert (answer.is_current, twin.read().num_rows) == (True, 5)
+
+
+def test_answers_are_refined(clinic: LoopbackClinic, remote: RemoteSession) -> None:
+    first = remote.sql("SELECT COUNT(*) AS n FROM visits WHERE age > 50").release(epsilon=0.5)
+    both = first.refine(epsilon=0.5)
+    local = clinic.lab.session("ada").sql("SELECT COUNT(*) AS n FROM visits WHERE age > 50")
+    assert both.to_arrow() == local.release(epsilon=0.5).refine(epsilon=0.5).to_arrow()
+    assert both.to_dict()["rounds"] == 2
+    before = clinic.lab.verify().charges
+    assert first.refine(epsilon=0.5).to_arrow() == both.to_arrow()
+    assert clinic.lab.verify().charges == before
+    with pytest.raises(SfumatoError, match="SF-W173"):
+        both.interval(0.9)
+
+
 def test_twins_have_the_declared_columns(remote: RemoteSession) -> None:
     twin = remote.twin("visits", 5, seed=1)
     assert twin.num_rows == 5

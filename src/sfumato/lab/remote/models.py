@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import pyarrow as pa
+
     from sfumato.lab.remote.connection import Connection
     from sfumato.oracle.guarantee import Guarantee
     from sfumato.synth.quote import SynthesisQuote
@@ -153,10 +154,10 @@ class RemoteSynthesis:
         if drawn["target"] is None:
             return table
         at = table.column_names.index(drawn["target"])
-        rows: Any = table.remove_column(at)
+        found: Any = table.remove_column(at)
         if drawn["shape"]:
-            rows = np.column_stack([each.to_numpy() for each in rows.columns]).reshape(-1, *drawn["shape"])
-        return rows, table.column(at).to_numpy()
+            found = np.column_stack([each.to_numpy() for each in found.columns]).reshape(-1, *drawn["shape"])
+        return found, table.column(at).to_numpy()
 
     def __repr__(self) -> str:
         return f"{self.said['text']}\nfitted by job {self.job[:12]} of the server"

@@ -5,7 +5,19 @@ Handlers read the request, call a function that the pages call too, and write it
 
 from fastapi import APIRouter
 
-from sfumato.server.api import catalog, frames, jobs, models, questions, streams, visitors
+from sfumato.server.api import (
+    catalog,
+    frames,
+    jobs,
+    ledger,
+    models,
+    people,
+    publications,
+    questions,
+    streams,
+    tables,
+    visitors,
+)
 
 ROUTERS: tuple[APIRouter, ...] = (
     visitors.router,
@@ -15,5 +27,9 @@ ROUTERS: tuple[APIRouter, ...] = (
     jobs.router,
     models.router,
     streams.router,
+    ledger.router,
+    people.router,
+    tables.router,
+    publications.router,
 )
 """Every router of the API."""

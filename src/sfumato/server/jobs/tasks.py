@@ -111,7 +111,8 @@ def _sample(work: JobWork) -> dict[str, Any]:
         raise UsageError("SF-W170", "This generator does not draw rows with these arguments.") from None
     shape = None
     if isinstance(drawn, tuple):
-        drawn, shape = _put_labels_beside(*drawn, fitted.body)
+        rows, labels = drawn
+        drawn, shape = _put_labels_beside(rows, labels, fitted.body)
     file = BytesIO()
     parquet.write_table(drawn, file)
     replace_file(work.store.make_path(work.job.id, TABLE_FILE), file.getvalue(), private=True)
