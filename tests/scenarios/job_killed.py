@@ -55,11 +55,9 @@ def run(step: str) -> None:
 
 import sfumato.learn  # noqa: E402  imported once, before the forks
 
-children = []
+# One after the other: a ledger's writer may carry the charges of others, and those would not pass its steps.
 for step in steps:
     child = os.fork()
     if child == 0:
         run(step)
-    children.append(child)
-for child in children:
     os.waitpid(child, 0)

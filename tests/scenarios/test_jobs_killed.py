@@ -22,7 +22,6 @@ BEFORE = ("before mark_begun",)
 FREE = ("after mark_begun", "charge:begun", "charge:written")
 CHARGED = ("charge:durable", "release:begun", "release:written", "release:durable", "before finish")
 DONE = ("after finish", "never")
-FEW = ("before mark_begun", "charge:durable")
 
 
 def make_jobs(lab: sf.Lab, store: JobStore, steps: tuple[str, ...]) -> None:
@@ -46,12 +45,9 @@ def run_killed(lab: sf.Lab, steps: tuple[str, ...]) -> dict[str, str]:
     return dict(line.split("\t") for line in done.stdout.splitlines())
 
 
-@pytest.mark.parametrize(
-    "steps",
-    [FEW, pytest.param((*BEFORE, *FREE, *CHARGED, *DONE), marks=pytest.mark.slow)],
-    ids=["few", "all"],
-)
-def test_a_job_that_is_killed(tmp_path: Path, steps: tuple[str, ...]) -> None:
+@pytest.mark.slow
+def test_a_job_that_is_killed(tmp_path: Path) -> None:
+    steps = (*BEFORE, *FREE, *CHARGED, *DONE)
     lab = make_lab(tmp_path / "clinic")
     store = JobStore(lab.folder)
     make_jobs(lab, store, steps)
@@ -76,8 +72,6 @@ def test_a_job_that_is_killed(tmp_path: Path, steps: tuple[str, ...]) -> None:
     spent = lab.ledger.read_spent("population:patient_id").pure
     assert spent == len(charged) * 5 * 10**11
 
-    if steps == FEW:
-        return
     # Only what had not begun is begun again.
     waiting = [job.id for step, job in found.items() if step in BEFORE]
     assert store.count_waiting() == len(waiting)
