@@ -506,6 +506,7 @@ CODES: dict[str, str] = {
     "SF-W171": "Frames are sent as a table and steps, each with the name of a method and its arguments. Only the methods that are listed are replayed.",
     "SF-W172": "Models are measured by the server that fitted them. Fit the model through the session, and evaluate what comes back.",
     "SF-W173": "Published and refined answers come from a server with the usual intervals. Ask the question itself for others: it is free if it was answered before.",
+    "SF-W174": "Synthetic tables that the steward published are found by their names, which are listed with the publications.",
     # after the charge
     "SF-X901": "Something failed after the charge. Every such failure prints this same sentence, because an error message is a release too. The charge stands. The steward finds the incident in the log.",
     # the server

@@ -125,13 +125,23 @@ class Connection:
 
     def _send_once(self, method: str, path: str, body: bytes | None) -> Answered:
         connection = self._connect()
-        headers = {"Authorization": f"Bearer {self.token}", "Accept": "application/json, */*"}
+        headers = {
+            "Authorization": f"Bearer {self.token}",
+            "Accept": "application/json, */*",
+            "Connection": "close",
+        }
         if body is not None:
             headers["Content-Type"] = "application/json"
         try:
             connection.request(method, self.path + path, body, headers)
             answer = connection.getresponse()
-            content = answer.read(_MOST_BYTES)
+            # A connection that is cut within the headers looks like an answer without a length.
+            if answer.length is None and not answer.chunked:
+                raise HTTPException("the answer was cut off")
+            if (answer.length or 0) > _MOST_BYTES:
+                raise HTTPException("the answer is too large")
+            # All of it, without a limit: a limit would take an answer that was cut off for a whole one.
+            content = answer.read()
             return Answered(answer.status, answer.headers.get("Content-Type", ""), content)
         finally:
             connection.close()

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from sfumato.errors import UsageError
 from sfumato.lab.remote.connection import quote_path
 from sfumato.lab.remote.jobs import RemoteJob, read_parquet
@@ -26,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import pyarrow as pa
-    from numpy.typing import NDArray
 
     from sfumato.lab.remote.connection import Connection
     from sfumato.oracle.guarantee import Guarantee
@@ -141,7 +142,7 @@ class RemoteSynthesis:
 
     def sample(
         self, rows: int, *, key: str | None = None, labels: Any = None, seed: int | None = None
-    ) -> pa.Table | tuple[pa.Table, NDArray[Any]]:
+    ) -> Any:
         """Return so many synthetic rows; generators of labelled rows give the rows and their labels.
 
         With `key` a column of that name numbers the rows. The same `seed` draws the same rows.
@@ -153,7 +154,10 @@ class RemoteSynthesis:
         if drawn["target"] is None:
             return table
         at = table.column_names.index(drawn["target"])
-        return table.remove_column(at), table.column(at).to_numpy()
+        found: Any = table.remove_column(at)
+        if drawn["shape"]:
+            found = np.column_stack([each.to_numpy() for each in found.columns]).reshape(-1, *drawn["shape"])
+        return found, table.column(at).to_numpy()
 
     def __repr__(self) -> str:
         return f"{self.said['text']}\nfitted by job {self.job[:12]} of the server"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato.lab.remote.answers import no_other_level_error, read_answer
 from sfumato.lab.remote.connection import quote_path
 from sfumato.lab.remote.jobs import read_parquet
+from sfumato.lab.remote.problems import raise_problem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,10 +43,11 @@ class RemotePublication:
     def read(self) -> Any:
         """Return the kept answer, or the synthetic table."""
         if "synthetic" in self.said:
-            path = f"/api/synthetic{quote_path(self.said['synthetic'])}"
+            path = f"/api/publications/synthetic{quote_path(self.said['synthetic'])}"
             return read_parquet(self.connection.get(path).body)
-        said = self.connection.get(f"/api/published/{int(self.said['number'])}").read_json()
-        return read_answer(said, _no_other_level, None)
+        if "answer" not in self.said:
+            raise_problem(self.said["error"])
+        return read_answer(self.said["answer"], _no_other_level, None)
 
     def __repr__(self) -> str:
         return f"{self.text!r}; .read() gives it, for nothing"
@@ -53,7 +55,7 @@ class RemotePublication:
 
 def list_remote_publications(connection: Connection) -> tuple[RemotePublication, ...]:
     """Return what was published: questions, then synthetic tables."""
-    found = connection.get("/api/published").read_json()["published"]
+    found = connection.get("/api/publications").read_json()["publications"]
     return tuple(RemotePublication(connection, each) for each in found)
 
 

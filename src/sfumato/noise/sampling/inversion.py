@@ -104,9 +104,13 @@ def invert(law: IntegerLaw, number: PartialNumber, near: int = 0) -> int:
 
 def half_width(law: IntegerLaw, confidence: Confidence) -> int:
     """Return the smallest t with P(|X| ≤ t) ≥ confidence, for a symmetric law."""
-    return -invert(
-        law, RationalNumber((1 - parse_confidence(confidence)) / 2)
-    )  # by symmetry −t is a quantile
+    return _find_half_width(law, parse_confidence(confidence))
+
+
+@lru_cache(maxsize=1024)
+def _find_half_width(law: IntegerLaw, confidence: Fraction) -> int:
+    # By symmetry −t is a quantile. One quote asks for it several times.
+    return -invert(law, RationalNumber((1 - confidence) / 2))
 
 
 @lru_cache(maxsize=64)

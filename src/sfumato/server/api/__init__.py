@@ -23,13 +23,13 @@ ROUTERS: tuple[APIRouter, ...] = (
     visitors.router,
     catalog.router,
     questions.router,
-    ledger.router,
-    people.router,
-    tables.router,
-    publications.router,
     frames.router,
     jobs.router,
     models.router,
     streams.router,
+    ledger.router,
+    people.router,
+    tables.router,
+    publications.router,
 )
 """Every router of the API."""

@@ -16,7 +16,7 @@ from sfumato.server.jobs.process import MEMORY, SECONDS
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from sfumato.server.jobs.store import JobStore
+    from sfumato.server.jobs.store import Job, JobStore
 
 _COMMAND = "import sys; from sfumato.server.jobs.process import main; main(*sys.argv[1:])"
 _LOOK_AGAIN = 0.5
@@ -90,6 +90,11 @@ class JobRunner:
         if job is None:
             self._store.release_worker(worker, descriptor)
             return False
+        self._launch(job, worker, descriptor)
+        return True
+
+    def _launch(self, job: Job, worker: str, descriptor: int) -> None:
+        """Start the process of a job. It holds the worker's lock from then on."""
         arguments = [str(self._folder), job.id, worker, str(self._memory), str(self._seconds)]
         try:
             process = subprocess.Popen(  # noqa: S603  our own interpreter and our own text
@@ -104,7 +109,6 @@ class JobRunner:
         finally:
             os.close(descriptor)
         self._running.append((process, time.monotonic() + self._seconds + _GRACE))
-        return True
 
     def _reap(self) -> None:
         for process, until in self._running:

@@ -25,6 +25,8 @@ from sfumato.server.replaying import replay_rows
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    import pyarrow as pa
+
     from sfumato.lab.session import Session
     from sfumato.server.jobs.store import Job, JobStore
 
@@ -97,7 +99,6 @@ def _sample(work: JobWork) -> dict[str, Any]:
     """Draw rows of a generator. It is rebuilt from what the ledger keeps, which costs nothing."""
     from io import BytesIO
 
-    import pyarrow as pa
     from pyarrow import parquet
 
     fitted = find_fit(work.store, work.body["model"], work.job.owner)
@@ -108,16 +109,27 @@ def _sample(work: JobWork) -> dict[str, Any]:
         drawn = generator.sample(work.body["rows"], **arguments)
     except TypeError:
         raise UsageError("SF-W170", "This generator does not draw rows with these arguments.") from None
-    labelled = isinstance(drawn, tuple)
-    if labelled:
+    shape = None
+    if isinstance(drawn, tuple):
         rows, labels = drawn
-        name = str(fitted.body["target"])
-        drawn = rows.append_column(name, pa.array(labels.tolist()))
+        drawn, shape = _put_labels_beside(rows, labels, fitted.body)
     file = BytesIO()
     parquet.write_table(drawn, file)
     replace_file(work.store.make_path(work.job.id, TABLE_FILE), file.getvalue(), private=True)
-    target = fitted.body["target"] if labelled else None
-    return {"form": "rows", "rows": drawn.num_rows, "columns": drawn.column_names, "target": target}
+    target = None if shape is None else fitted.body["target"]
+    return {"form": "rows", "rows": drawn.num_rows, "target": target, "shape": shape}
+
+
+def _put_labels_beside(rows: Any, labels: Any, body: Mapping[str, Any]) -> tuple[pa.Table, list[int]]:
+    """Return labelled rows as one table, and the shape of a row where rows are arrays; empty for a table."""
+    import pyarrow as pa
+
+    shape: list[int] = []
+    if not isinstance(rows, pa.Table):
+        shape = list(rows.shape[1:])
+        flat = rows.reshape(len(rows), -1)
+        rows = pa.table({name: flat[:, at] for at, name in enumerate(body["features"])})
+    return rows.append_column(str(body["target"]), pa.array(labels.tolist())), shape
 
 
 def _evaluate(work: JobWork) -> dict[str, Any]:
