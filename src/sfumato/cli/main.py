@@ -7,6 +7,7 @@ import click
 import sfumato
 from sfumato.cli import attacks, audits, ledger, questions, steward, streams, synth, tables
 from sfumato.cli.output import CodedGroup
+from sfumato.cli.work import charges, packages, projects, requests
 
 
 @click.group(cls=CodedGroup, context_settings={"help_option_names": ["-h", "--help"]})
@@ -41,3 +42,7 @@ main.add_command(streams.stream)
 main.add_command(ledger.ledger)
 main.add_command(attacks.attack)
 main.add_command(audits.audit)
+main.add_command(projects.project)
+main.add_command(requests.request)
+main.add_command(charges.charge)
+main.add_command(packages.package)
