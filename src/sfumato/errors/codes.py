@@ -477,6 +477,7 @@ CODES: dict[str, str] = {
     "SF-P131": "A package never replaces files. Name a new folder, or a new file that ends in .zip, in a folder that exists.",
     "SF-P132": "Published questions are found by their text and synthetic tables by their name, as `sfumato published` shows them.",
     "SF-P133": "A package holds what was released and never charges. Ask the question first; asking it again is free.",
+    "SF-P134": "Answers that several questions make together are packed from the release itself, in Python.",
     "SF-P140": "A release made with another tool is described once: by ε, by ε and δ, by ρ, by its Gaussian noise with sampling rate and steps, or by an event as JSON.",
     "SF-P190": "Projects and requests are in work.sqlite in the lab's folder. It holds no budget: if it is lost, projects have to be created again, and what they spent stays spent.",
     # the command line

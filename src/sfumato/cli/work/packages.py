@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
 import sfumato as sf
 from sfumato.cli.output import as_json, lab_option, print_text, show_json
 from sfumato.cli.questions import analyst_option, spend_options
-from sfumato.errors import PolicyError, UsageError
+from sfumato.errors import UsageError
 
 if TYPE_CHECKING:
+    from sfumato.curator.payer import Spending
     from sfumato.lab.lab import Lab
 
 
@@ -63,11 +64,6 @@ def _find_published(lab: Lab, what: str) -> Any:
 
 
 def _find_answer(lab: Lab, what: str, analyst: str | None, project: str | None, spend: dict[str, Any]) -> Any:
-    question = lab.session(analyst, project=project).question(what)
-    if not question.quote(**spend).free:
-        raise PolicyError(
-            "SF-P133",
-            "This question was not answered yet at this spend, and a package never charges.",
-            try_="sfumato ask, with the same question and spend, first",
-        )
-    return question.release(**spend)
+    from sfumato.lab.work.packages import find_answer
+
+    return find_answer(lab.session(analyst, project=project).question(what), cast("Spending", spend))

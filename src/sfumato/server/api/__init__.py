@@ -5,7 +5,15 @@ Handlers read the request, call a function that the pages call too, and write it
 
 from fastapi import APIRouter
 
-from sfumato.server.api import catalog, questions, visitors
+from sfumato.server.api import catalog, charges, packages, projects, questions, requests, visitors
 
-ROUTERS: tuple[APIRouter, ...] = (visitors.router, catalog.router, questions.router)
+ROUTERS: tuple[APIRouter, ...] = (
+    visitors.router,
+    catalog.router,
+    questions.router,
+    projects.router,
+    requests.router,
+    charges.router,
+    packages.router,
+)
 """Every router of the API."""
