@@ -5,7 +5,20 @@ from __future__ import annotations
 import click
 
 import sfumato
-from sfumato.cli import attacks, audits, ledger, questions, steward, streams, synth, tables
+from sfumato.cli import (
+    attacks,
+    audits,
+    fits,
+    ledger,
+    plans,
+    questions,
+    reproduce,
+    steward,
+    streams,
+    synth,
+    tables,
+)
+from sfumato.cli.machine import completion, doctor
 from sfumato.cli.output import CodedGroup
 from sfumato.cli.work import charges, packages, projects, requests
 
@@ -42,6 +55,11 @@ main.add_command(streams.stream)
 main.add_command(ledger.ledger)
 main.add_command(attacks.attack)
 main.add_command(audits.audit)
+main.add_command(plans.plan)
+main.add_command(fits.fit)
+main.add_command(reproduce.reproduce)
+main.add_command(doctor.doctor)
+main.add_command(completion.completion)
 main.add_command(projects.project)
 main.add_command(requests.request)
 main.add_command(charges.charge)

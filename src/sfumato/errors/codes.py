@@ -478,12 +478,15 @@ CODES: dict[str, str] = {
     "SF-P132": "Published questions are found by their text and synthetic tables by their name, as `sfumato published` shows them.",
     "SF-P133": "A package holds what was released and never charges. Ask the question first; asking it again is free.",
     "SF-P134": "Answers that several questions make together are packed from the release itself, in Python.",
+    "SF-P135": "A plan is a list of questions in SQL. In a file they are divided by semicolons.",
     "SF-P140": "A release made with another tool is described once: by ε, by ε and δ, by ρ, by its Gaussian noise with sampling rate and steps, or by an event as JSON.",
     "SF-P190": "Projects and requests are in work.sqlite in the lab's folder. It holds no budget: if it is lost, projects have to be created again, and what they spent stays spent.",
     # the command line
     "SF-U101": "`sfumato explain` takes --epsilon, or the code of an error.",
     "SF-U102": "The command writes a synthetic table as Parquet or CSV. The path is checked before anything is charged.",
     "SF-U103": "Published synthetic tables are found by their names, which `sfumato published` shows.",
+    "SF-U105": "The learning curves are computed by a script that lies beside the source and not in the installed package.",
+    "SF-U106": "`sfumato fit` trains an estimator of the closed list, with parameters by name and a file for the model; `sfumato fit --help` shows the options. Everything is checked before anything is charged.",
     "SF-U104": "Some options of `sfumato synth` do not go together; `sfumato synth --help` says what each is for.",
     # after the charge
     "SF-X901": "Something failed after the charge. Every such failure prints this same sentence, because an error message is a release too. The charge stands. The steward finds the incident in the log.",
