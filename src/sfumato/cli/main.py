@@ -13,6 +13,7 @@ from sfumato.cli import (
     plans,
     questions,
     reproduce,
+    serve,
     steward,
     streams,
     synth,
@@ -44,6 +45,7 @@ def demo(output: str) -> None:
 main.add_command(steward.init)
 main.add_command(tables.table)
 main.add_command(steward.user)
+main.add_command(serve.serve)
 main.add_command(questions.quote)
 main.add_command(questions.ask)
 main.add_command(questions.publish)

@@ -5,12 +5,28 @@ Handlers read the request, call a function that the pages call too, and write it
 
 from fastapi import APIRouter
 
-from sfumato.server.api import catalog, charges, packages, projects, questions, requests, visitors
+from sfumato.server.api import (
+    catalog,
+    charges,
+    ledger,
+    packages,
+    people,
+    projects,
+    publications,
+    questions,
+    requests,
+    tables,
+    visitors,
+)
 
 ROUTERS: tuple[APIRouter, ...] = (
     visitors.router,
     catalog.router,
     questions.router,
+    ledger.router,
+    people.router,
+    tables.router,
+    publications.router,
     projects.router,
     requests.router,
     charges.router,
