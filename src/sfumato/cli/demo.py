@@ -37,6 +37,17 @@ QUESTIONS = (
 )
 """The question in words and in SQL, the ε to spend, and assumed rows per group for averages."""
 
+EXPERIMENT = (
+    "ε",
+    "average error",
+    "expected, 2r/(1−r²)",
+    "difference in standard errors",
+    "maximum error",
+    "average in the talk",
+    "maximum in the talk",
+)
+"""Header of the table of the histogram experiment."""
+
 
 def run(output: str) -> None:
     """Ask three questions, use up the quota, ask one again; then run the histogram experiment."""
@@ -109,23 +120,13 @@ def _experiment(pictures: Path) -> None:
     print_heading(f"The histogram experiment: {histogram.CELLS:,} cells")
     found = histogram.run()
     rows = [errors.row() for errors in found.errors]
-    show_table(
-        [
-            "ε",
-            "average error",
-            "expected, 2r/(1−r²)",
-            "difference in standard errors",
-            "maximum error",
-            "average in the talk",
-            "maximum in the talk",
-        ],
-        [_shown(row) for row in rows],
-        title=f"{found.source}: errors of the noisy cells",
-    )
-    _draw_experiment(found, rows, pictures)
+    shown = [show_errors(row) for row in rows]
+    show_table(EXPERIMENT, shown, title=f"{found.source}: errors of the noisy cells")
+    draw_experiment(found, rows, pictures)
 
 
-def _shown(row: dict[str, float]) -> tuple[str, ...]:
+def show_errors(row: dict[str, float]) -> tuple[str, ...]:
+    """Return the errors at one ε as the cells of a table."""
     apart = (row["average"] - row["theory"]) / row["standard_error"]
     return (
         f"{row['epsilon']:g}",
@@ -138,7 +139,8 @@ def _shown(row: dict[str, float]) -> tuple[str, ...]:
     )
 
 
-def _draw_experiment(found: histogram.Experiment, rows: list[dict[str, float]], pictures: Path) -> None:
+def draw_experiment(found: histogram.Experiment, rows: list[dict[str, float]], pictures: Path) -> None:
+    """Save the charts of the experiment."""
     _draw(sf.viz.histogram_errors(rows), pictures / "histogram-errors.png")
     x, y = histogram.cell_places()
     panels = {"true counts": found.truth} | {f"ε = {each.epsilon:g}": each.noisy for each in found.errors[:3]}

@@ -5,8 +5,23 @@ from __future__ import annotations
 import click
 
 import sfumato
-from sfumato.cli import attacks, audits, ledger, questions, serve, steward, streams, synth, tables
+from sfumato.cli import (
+    attacks,
+    audits,
+    fits,
+    ledger,
+    plans,
+    questions,
+    reproduce,
+    serve,
+    steward,
+    streams,
+    synth,
+    tables,
+)
+from sfumato.cli.machine import completion, doctor
 from sfumato.cli.output import CodedGroup
+from sfumato.cli.work import charges, packages, projects, requests
 
 
 @click.group(cls=CodedGroup, context_settings={"help_option_names": ["-h", "--help"]})
@@ -42,3 +57,12 @@ main.add_command(streams.stream)
 main.add_command(ledger.ledger)
 main.add_command(attacks.attack)
 main.add_command(audits.audit)
+main.add_command(plans.plan)
+main.add_command(fits.fit)
+main.add_command(reproduce.reproduce)
+main.add_command(doctor.doctor)
+main.add_command(completion.completion)
+main.add_command(projects.project)
+main.add_command(requests.request)
+main.add_command(charges.charge)
+main.add_command(packages.package)

@@ -475,11 +475,18 @@ CODES: dict[str, str] = {
     "SF-P126": "Requests are kept by a lab, so only a session that a lab has opened can make one.",
     "SF-P130": "A package holds what was released: the answer to a question, a published one, or a published synthetic table.",
     "SF-P131": "A package never replaces files. Name a new folder, or a new file that ends in .zip, in a folder that exists.",
+    "SF-P132": "Published questions are found by their text and synthetic tables by their name, as `sfumato published` shows them.",
+    "SF-P133": "A package holds what was released and never charges. Ask the question first; asking it again is free.",
+    "SF-P134": "Answers that several questions make together are packed from the release itself, in Python.",
+    "SF-P135": "A plan is a list of questions in SQL. In a file they are divided by semicolons.",
+    "SF-P140": "A release made with another tool is described once: by ε, by ε and δ, by ρ, by its Gaussian noise with sampling rate and steps, or by an event as JSON.",
     "SF-P190": "Projects and requests are in work.sqlite in the lab's folder. It holds no budget: if it is lost, projects have to be created again, and what they spent stays spent.",
     # the command line
     "SF-U101": "`sfumato explain` takes --epsilon, or the code of an error.",
     "SF-U102": "The command writes a synthetic table as Parquet or CSV. The path is checked before anything is charged.",
     "SF-U103": "Published synthetic tables are found by their names, which `sfumato published` shows.",
+    "SF-U105": "The learning curves are computed by a script that lies beside the source and not in the installed package.",
+    "SF-U106": "`sfumato fit` trains an estimator of the closed list, with parameters by name and a file for the model; `sfumato fit --help` shows the options. Everything is checked before anything is charged.",
     "SF-U104": "Some options of `sfumato synth` do not go together; `sfumato synth --help` says what each is for.",
     # a lab on another machine, and long work
     "SF-W150": "A token that travels over plain http can be read on the way. Use https, or insecure=True where the network itself is encrypted, such as a tunnel.",

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from sfumato.lab.sq_oracle import QueryOracle
     from sfumato.lab.stream import TableStream
     from sfumato.lab.synthetic.published_table import PublishedTable
+    from sfumato.lab.work.planning import WorkPlan
     from sfumato.lab.work.requests import RequestDesk, SentRequest
     from sfumato.learn.base.estimator import PaidEstimator
     from sfumato.learn.evaluation import Evaluation
@@ -419,6 +420,16 @@ class Session:
     def budget(self) -> BudgetView:
         """What is left, for every population this session may spend on."""
         return view_budget(self._lab, self._payer.holder)
+
+    def plan(self, questions: Sequence[str], **spending: Unpack[Spending]) -> WorkPlan:
+        """Return the price of many questions in SQL, of each and of all together. Nothing is charged.
+
+        Each is priced at the spend that is given. What was answered before, or stands twice in the list, is
+        free.
+        """
+        from sfumato.lab.work.planning import plan_questions
+
+        return plan_questions(self._payer, [(text, self.question(text)) for text in questions], spending)
 
     def request(self, *, epsilon: Number, delta: Number = 0, reason: str) -> SentRequest:
         """Ask the steward for so much more of the quota, and say why. Return the request.

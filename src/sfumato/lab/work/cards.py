@@ -8,9 +8,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
-import sfumato
 from sfumato.privacy.conversion import renyi_epsilon
 from sfumato.privacy.events import Event, Sequential
 from sfumato.privacy.exact import format_short
@@ -127,7 +127,7 @@ def write_methods(facts: PublicationFacts) -> str:
     epsilon, delta = facts.find_price()
     days = sorted({each.day for each in facts.charges if each.day})
     when = f" on {days[0]}" if len(days) == 1 else f" from {days[0]} to {days[-1]}" if days else ""
-    how = f"with differential privacy (sfumato {sfumato.__version__}, curator model)"
+    how = f"with differential privacy (sfumato {_read_version()}, curator model)"
     parts = [
         f"The files {', '.join(facts.files)} hold {facts.what} from the table '{facts.table}'.",
         f"It was released{when} {how}: {facts.title.rstrip('.')}.",
@@ -166,7 +166,7 @@ def make_card(facts: PublicationFacts) -> dict[str, Any]:
         "by": facts.who,
         "contact": facts.contact or None,
         "not_covered_by_intervals": list(facts.not_covered),
-        "implementation": f"sfumato {sfumato.__version__}",
+        "implementation": f"sfumato {_read_version()}",
         "proofs": list(facts.notes),
     }
 
@@ -197,6 +197,14 @@ def write_card(card: Mapping[str, Any]) -> str:
     return "\n".join(
         [*heading, "| | |", "|---|---|", *rows, "", "Proof notes:", "", *(proofs or ["- none"]), ""]
     )
+
+
+def _read_version() -> str:
+    """Return the version that is installed."""
+    try:
+        return version("sfumato")
+    except PackageNotFoundError:
+        return "from source"
 
 
 def _list_tags(fields: Any) -> Iterator[str]:

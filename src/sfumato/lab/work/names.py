@@ -24,10 +24,20 @@ def read_today() -> date:
     return datetime.now(UTC).date()
 
 
+def is_project_name(name: Any) -> bool:
+    """Return whether a project could have this name."""
+    return isinstance(name, str) and _PROJECT_NAME.fullmatch(name) is not None and name == name.strip()
+
+
+def show_name(name: Any) -> str:
+    """Return what was given as a name, as an error can show it."""
+    return str(name)[:80].encode("utf-8", "replace").decode()
+
+
 def require_project_name(name: Any) -> str:
     """Return the name of a project: letters, digits, and a few signs that no account name gives a meaning."""
-    if isinstance(name, str) and _PROJECT_NAME.fullmatch(name) and name == name.strip():
-        return name
+    if is_project_name(name):
+        return str(name)
     raise UsageError(
         "SF-P110",
         f"A project has a name of 1 to {MAX_PROJECT_NAME} letters, digits, spaces and . _ - + ( ).",

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato.curator.answers.release import Release
-from sfumato.curator.payer import population_account
-from sfumato.errors import SfumatoError, UsageError
+from sfumato.curator.payer import find_kept, population_account
+from sfumato.errors import PolicyError, SfumatoError, UsageError
 from sfumato.files.durable import replace_file
 from sfumato.lab.combined import UnionAnswer
 from sfumato.lab.published import Published
+from sfumato.lab.query import Query
 from sfumato.lab.synthetic.published_table import PublishedTable
 from sfumato.lab.work.cards import LedgerCharge, PublicationFacts, make_card, write_card, write_methods
 from sfumato.ledger.chain import read_body
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from sfumato.curator.catalog.catalog import Table
-    from sfumato.curator.payer import LabAccess
+    from sfumato.curator.payer import LabAccess, Spending
     from sfumato.ledger import Ledger
 
 PROOFS = "docs/proofs/"
@@ -125,6 +126,26 @@ def read_source(lab: LabAccess, publication: Any, title: str = "") -> PackageSou
         got=type(publication).__name__,
         try_='lab.package(lab.publish("SELECT …", epsilon=0.1), "readmissions.zip")',
     )
+
+
+def find_answer(question: Any, spending: Spending) -> Release:
+    """Return the kept answer to a question at a spend. Nothing here can charge: it is found, or refused."""
+    if not isinstance(question, Query):
+        raise UsageError(
+            "SF-P134",
+            "Only the answer to a single question is found again for a package.",
+            try_="lab.package(release, target), with the release of a UNION or of questions inside of others",
+        )
+    plan = question.plan(spending)
+    kept = find_kept(question.payer.lab.ledger, plan)
+    if kept is None:
+        raise PolicyError(
+            "SF-P133",
+            "This question was not answered yet at this spend, and a package never charges.",
+            why="or the table has a new snapshot since",
+            try_="ask it first, at the same spend",
+        )
+    return Release(plan, kept)
 
 
 def find_charges(ledger: Ledger, entries: Iterable[int]) -> tuple[LedgerCharge, ...]:

@@ -15,11 +15,13 @@ from sfumato.curator.payer import REVOKED, quota_account
 from sfumato.errors import PolicyError, UsageError
 from sfumato.lab.budget_view import AccountView, list_blocks, list_populations, view_account
 from sfumato.lab.work.names import (
+    is_project_name,
     parse_last_day,
     parse_members,
     read_today,
     require_project_name,
     require_text,
+    show_name,
 )
 from sfumato.ledger.api import name_project, parse_account
 
@@ -169,7 +171,7 @@ def change_project(
     parsers = {"members": parse_members, "until": parse_last_day, "tables": _parse_tables(catalog)}
     new = {key: parsers[key](value) for key, value in changed.items()}
     with store.changing() as change:
-        fields = change.find_project(name)
+        fields = change.find_project(name) if is_project_name(name) else None
         if fields is None:
             raise unknown_project_error(name)
         require_not_closed(name, fields)
@@ -183,7 +185,7 @@ def change_project(
 def close_project(store: WorkStore, ledger: Ledger, name: str) -> None:
     """End a project for ever: nobody asks in it again, and its quotas are taken away."""
     with store.changing() as change:
-        fields = change.find_project(name)
+        fields = change.find_project(name) if is_project_name(name) else None
         if fields is None:
             raise unknown_project_error(name)
         change.put_project(name, {**fields, "closed": True})
@@ -206,13 +208,13 @@ def remove_member(store: WorkStore, analyst: str) -> bool:
 
 def require_open_project(store: WorkStore, name: str, member: str | None) -> Project:
     """Return a project whose member may ask today; else refuse. The steward may ask in every one."""
-    fields = store.read_project(name) if isinstance(name, str) else None
+    fields = store.read_project(name) if is_project_name(name) else None
     if fields is None or (member is not None and member not in fields["members"]):
         # One sentence for both, or names of projects could be guessed.
         raise PolicyError(
             "SF-P114",
-            f"There is no project '{str(name)[:80]}' that {member or 'the steward'!r} is a member of.",
-            try_=f'lab.change_project("{str(name)[:80]}", members=[…]), by the steward',
+            f"There is no project '{show_name(name)}' that {member or 'the steward'!r} is a member of.",
+            try_=f'lab.change_project("{show_name(name)}", members=[…]), by the steward',
         )
     require_not_closed(name, fields)
     project = read_project(name, fields)
@@ -241,7 +243,7 @@ def require_not_closed(name: str, fields: Fields) -> None:
 
 def unknown_project_error(name: Any) -> PolicyError:
     """Return the error for a project that was never created."""
-    return PolicyError("SF-P117", f"There is no project '{str(name)[:80]}'.", try_="lab.projects()")
+    return PolicyError("SF-P117", f"There is no project '{show_name(name)}'.", try_="lab.projects()")
 
 
 def _require_new(projects: dict[str, Fields], name: str, fields: Fields) -> None:

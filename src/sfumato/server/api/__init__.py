@@ -7,13 +7,17 @@ from fastapi import APIRouter
 
 from sfumato.server.api import (
     catalog,
+    charges,
     frames,
     jobs,
     ledger,
     models,
+    packages,
     people,
+    projects,
     publications,
     questions,
+    requests,
     streams,
     tables,
     visitors,
@@ -31,5 +35,9 @@ ROUTERS: tuple[APIRouter, ...] = (
     people.router,
     tables.router,
     publications.router,
+    projects.router,
+    requests.router,
+    charges.router,
+    packages.router,
 )
 """Every router of the API."""
