@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
 from playwright.sync_api import expect
 from tests.web.conftest import check_accessibility, check_width, save_screenshot
 
@@ -56,6 +57,7 @@ def test_a_neighbour_is_looked_up_without_any_script(open_page: OpenPage) -> Non
     save_screenshot(page, "learn-linkage-phone")
 
 
+@pytest.mark.slow
 def test_the_attacker_plays_many_rounds(open_page: OpenPage) -> None:
     page = open_page(None, color_scheme="dark")
     page.goto("/learn/linkage/score?epsilon=0.5")

@@ -106,6 +106,32 @@ def test_a_file_of_another_kind_is_refused(clinic: ServedClinic) -> None:
     assert "SF-W121" in answer.text
 
 
+def test_a_report_is_shown_once_and_kept_nowhere(
+    clinic: ServedClinic, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Of 40 rows of 20 people, one row each is used, and 30 values lie above the bound."""
+    rows = "\n".join(["nurse,hours", *(f"{at // 2},{at + 60}" for at in range(40))]).encode()
+    sent: dict[str, Any] = {"files": {"file": ("hours.csv", io.BytesIO(rows))}}
+    went = clinic.send("POST", "/register/upload", "steward", headers=HTML, **sent)
+    source = went.headers["location"].partition("source=")[2]
+    fields = {"source": source, "table": "hours", "protects": "column", "unit": "nurse", "max_rows": "1"}
+    fields |= {"kind-1": "number", "low-1": "0", "high-1": "69", "population": "nurse"}
+    checked = clinic.send("POST", "/register/check", "steward", data=fields, headers=HTML)
+    assert checked.status_code == 200
+    assert checked.headers["cache-control"] == "no-store"
+    assert "30 values (75 %) above the upper bound" in checked.text
+    assert [each.name for each in clinic.lab.tables()] == ["visits", "staff"]
+    done = clinic.send("POST", "/register", "steward", data=fields, headers=HTML)
+    assert "hours is registered" in done.text
+    again = clinic.send("POST", "/register", "steward", data=fields, headers=HTML)
+    assert again.status_code == 404  # the file is gone
+    assert list((clinic.lab.folder / "uploads").iterdir()) == []
+    clinic.lab.drop("hours")
+    kept = "".join(file.read_text(errors="replace") for file in clinic.lab.folder.glob("*.json"))
+    assert "75 %" not in kept
+    assert "above the upper bound" not in "".join(capfd.readouterr())
+
+
 def test_analysts_see_their_own_requests_and_projects_alone(clinic: ServedClinic) -> None:
     clinic.lab.request("bob", epsilon=1, reason="for the night shift")
     clinic.lab.create_project("nights", purpose="who works at night", epsilon=1, members=["bob"])

@@ -6,6 +6,8 @@ from fastapi import APIRouter, Depends, Path, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
 
 from sfumato.errors import SfumatoError
+from sfumato.lab.budget_view import BudgetView
+from sfumato.ledger.api import parse_account
 from sfumato.server import working
 from sfumato.server.access import Role, Visitor, allow, open_session
 from sfumato.server.context import ServerContext, get_context
@@ -98,7 +100,8 @@ def list_choices(
     context: ServerContext, visitor: Visitor, typed: dict[str, str], ticked: list[str]
 ) -> dict[str, Any]:
     """Return what the form of a fit offers: tables, and the columns of the one that was chosen."""
-    tables = open_session(context, visitor).tables.tables
+    session = open_session(context, visitor)
+    tables = session.tables.tables
     table = next((each for each in tables if each.name == typed.get("table")), tables[0] if tables else None)
     columns = [] if table is None else [each.name for each in table.columns]
     empty = dict.fromkeys(("model", "target", "epsilon", "delta"), "")
@@ -106,7 +109,20 @@ def list_choices(
         "tables": [each.name for each in tables],
         "table": None if table is None else table.name,
         "columns": columns,
+        "left": [] if table is None else list_left(session.budget, table.population),
         "ticked": ticked,
         "typed": empty | typed,
         "form_key": make_form_key(),
     }
+
+
+def list_left(budget: BudgetView, population: str | None) -> list[tuple[str, str]]:
+    """Return what is left for a table's people, of their budget and of the visitor's quota."""
+    return [
+        (
+            "budget left" if parse_account(each.name)[1] is None else "quota left",
+            f"ε = {each.left_epsilon:.4g} of {each.epsilon:.4g}, as the largest question",
+        )
+        for each in budget.accounts
+        if parse_account(each.name)[0] == population
+    ]

@@ -6,6 +6,7 @@ from fastapi import APIRouter, Depends, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
 from pydantic import ValidationError
 
+from sfumato import viz
 from sfumato.errors import SfumatoError
 from sfumato.server import streaming
 from sfumato.server.access import Role, Visitor, allow, open_session
@@ -115,7 +116,17 @@ def view_stream(found: dict[str, Any]) -> dict[str, Any]:
     ):
         pairs = zip(_as_list(values), _as_list(halves), strict=True)
         rows.append([tick, *(f"{value:,.6g} ± {half:,.3g}" for value, half in pairs)])
+    firsts = [
+        (_as_list(value)[0], _as_list(half)[0])
+        for value, half in zip(released["values"], released["half_widths"], strict=True)
+    ]
+    chart = None
+    if rows:
+        low, high = [value - half for value, half in firsts], [value + half for value, half in firsts]
+        title = "Values with their 95 % intervals" + (f": {groups[0]}" if len(groups) > 1 else "")
+        chart = viz.bars(released["ticks"], [value for value, _ in firsts], low, high, title=title, x="tick")
     return {
+        "chart": chart,
         "id": released["stream"],
         "question": released["question"],
         "header": ["Tick", *groups],
