@@ -467,7 +467,7 @@ CODES: dict[str, str] = {
     "SF-P118": "A project keeps its name for ever, also after it was closed, because its accounts keep what it spent. Names that differ only in case are the same name.",
     "SF-P119": "A project has a quota on the populations of its tables, so there must be a table, named in a list.",
     "SF-P120": "The steward grants quotas and need not ask for them. Requests are made in an analyst's session.",
-    "SF-P121": "An analyst may have twenty requests that wait for an answer. Withdraw one, or wait.",
+    "SF-P121": "An analyst may have twenty requests that wait for an answer, and make a hundred in a day. Withdraw one, or wait.",
     "SF-P122": "A request in a project raises the project's quotas, and it has none on the populations there are now.",
     "SF-P123": "Requests have numbers; `lab.requests()` or `sfumato request list` shows them.",
     "SF-P124": "A request is answered once, even if two stewards answer at the same time. Anything more is a grant of its own.",
