@@ -34,12 +34,18 @@ def main() -> None:
 
 
 @main.command()
-@click.option("--output", default="demo-output", show_default=True, help="Folder for the charts.")
-def demo(output: str) -> None:
-    """Show quotes, answers and a refusal on a generated clinic, then the histogram experiment."""
-    from sfumato.cli.demo import run
+@click.option("--output", default="demo-output", show_default=True, help="Folder for charts and the lab.")
+@click.option("--port", default=8000, show_default=True, help="Port of the pages; if it is taken, another.")
+@click.option("--serve/--no-serve", "serves", default=None, help="Serve the pages at the end, or not.")
+def demo(output: str, port: int, serves: bool | None) -> None:
+    """Show quotes, answers and a refusal on a generated clinic, train, synthesise, and serve its pages.
 
-    run(output)
+    On a terminal the pages are served until Ctrl-C; elsewhere the command that serves them is printed.
+    """
+    from sfumato.cli.demo import run
+    from sfumato.cli.demo_pages import open_pages
+
+    open_pages(run(output), port, serves)
 
 
 main.add_command(steward.init)

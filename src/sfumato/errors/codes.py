@@ -467,7 +467,7 @@ CODES: dict[str, str] = {
     "SF-P118": "A project keeps its name for ever, also after it was closed, because its accounts keep what it spent. Names that differ only in case are the same name.",
     "SF-P119": "A project has a quota on the populations of its tables, so there must be a table, named in a list.",
     "SF-P120": "The steward grants quotas and need not ask for them. Requests are made in an analyst's session.",
-    "SF-P121": "An analyst may have twenty requests that wait for an answer. Withdraw one, or wait.",
+    "SF-P121": "An analyst may have twenty requests that wait for an answer, and make a hundred in a day. Withdraw one, or wait.",
     "SF-P122": "A request in a project raises the project's quotas, and it has none on the populations there are now.",
     "SF-P123": "Requests have numbers; `lab.requests()` or `sfumato request list` shows them.",
     "SF-P124": "A request is answered once, even if two stewards answer at the same time. Anything more is a grant of its own.",
@@ -480,6 +480,7 @@ CODES: dict[str, str] = {
     "SF-P134": "Answers that several questions make together are packed from the release itself, in Python.",
     "SF-P135": "A plan is a list of questions in SQL. In a file they are divided by semicolons.",
     "SF-P140": "A release made with another tool is described once: by ε, by ε and δ, by ρ, by its Gaussian noise with sampling rate and steps, or by an event as JSON.",
+    "SF-P150": "A link that signs someone in works once and for a short time, and not from another site. Sign in with the token or password instead, or ask for another link.",
     "SF-P190": "Projects and requests are in work.sqlite in the lab's folder. It holds no budget: if it is lost, projects have to be created again, and what they spent stays spent.",
     # the command line
     "SF-U101": "`sfumato explain` takes --epsilon, or the code of an error.",

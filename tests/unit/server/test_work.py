@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -60,8 +61,9 @@ def test_a_project_is_created_worked_in_and_closed(clinic: ServedClinic) -> None
 
 
 def test_a_request_is_answered_once(clinic: ServedClinic) -> None:
-    asked = {"epsilon": 0.5, "reason": "A second wave."}
-    numbers = [sent(clinic, "POST", "/requests", "analyst", asked)["request"] for _ in range(3)]
+    wishes = [{"epsilon": 0.5, "reason": f"Wave {number}."} for number in range(3)]
+    numbers = [sent(clinic, "POST", "/requests", "analyst", each)["request"] for each in wishes]
+    assert sent(clinic, "POST", "/requests", "analyst", wishes[0])["request"] == numbers[0]  # two tabs
     ledger = clinic.context.lab.ledger
     before = ledger.read_budget("quota:patient_id:ada").epsilon
     granted = sent(clinic, "POST", f"/requests/{numbers[0]}/grant", "steward", {"note": "Fine."})
@@ -130,3 +132,23 @@ def test_analysts_and_auditors_change_nothing(clinic: ServedClinic) -> None:
         for role in ("analyst", "auditor"):
             assert refused(clinic, path, role, body) == (403, "SF-W103")
     assert clinic.context.lab.verify().head == head
+
+
+def test_a_link_signs_in_once_and_not_from_another_site(clinic: ServedClinic) -> None:
+    people = clinic.context.people
+    code = people.make_token("grace", seconds=60, purpose="link")
+    api, page = people.make_token("grace"), people.make_token("grace", purpose="page")
+    for other in (api, page, "sfu_" + "x" * 43, "x"):
+        assert clinic.client.get(f"/enter/{other}", follow_redirects=False).status_code == 403
+    assert people.find_holder(page, "page") == people.find_holder(api) == people.find_person("grace")
+    away = clinic.client.get(
+        f"/enter/{code}", headers={"Sec-Fetch-Site": "cross-site"}, follow_redirects=False
+    )
+    assert away.status_code == 403
+    with ThreadPoolExecutor(4) as pool:
+        used = list(pool.map(lambda _: people.use_up_token(code, "link"), range(4)))
+    assert sum(each is not None for each in used) == 1
+    code = people.make_token("grace", seconds=60, purpose="link")
+    entered = clinic.client.get(f"/enter/{code}", follow_redirects=False)
+    assert (entered.status_code, "HttpOnly" in entered.headers["set-cookie"]) == (303, True)
+    clinic.client.cookies.clear()

@@ -27,7 +27,7 @@ class BudgetRequestBody(WireBody):
     reason: StrictStr = Field(max_length=2000)
 
 
-class GrantBody(WireBody):
+class RequestGrantBody(WireBody):
     """How much is added, if it is not what was asked for, and what to say with it."""
 
     epsilon: ExactNumber | None = None
@@ -36,7 +36,7 @@ class GrantBody(WireBody):
     tables: Annotated[list[StrictStr], Field(max_length=1000)] | None = None
 
 
-class DeclineBody(WireBody):
+class RequestDeclineBody(WireBody):
     """Why nothing is granted."""
 
     why: StrictStr = Field(max_length=2000)
@@ -58,14 +58,18 @@ def make_request(body: BudgetRequestBody, visitor: Analyst, context: Context) ->
 
 
 @router.post("/requests/{number}/grant", response_model=FactsBody)
-def grant_request(number: Number, body: GrantBody, visitor: Steward, context: Context) -> dict[str, Any]:
+def grant_request(
+    number: Number, body: RequestGrantBody, visitor: Steward, context: Context
+) -> dict[str, Any]:
     """Add what was asked for, or what is sent here, to the quota. A request is answered once."""
     more, side = (None if each is None else parse_number(each) for each in (body.epsilon, body.delta))
     return context.lab.request_desk.grant(number, more, side, body.note, body.tables).to_dict()
 
 
 @router.post("/requests/{number}/decline", response_model=FactsBody)
-def decline_request(number: Number, body: DeclineBody, visitor: Steward, context: Context) -> dict[str, Any]:
+def decline_request(
+    number: Number, body: RequestDeclineBody, visitor: Steward, context: Context
+) -> dict[str, Any]:
     """Decline a request, and say why."""
     return context.lab.request_desk.decline(number, body.why).to_dict()
 
