@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictFloat, StrictInt, Stric
 
 from sfumato.curator.catalog.description import PublicFacts
 from sfumato.errors import UsageError
-from sfumato.server.answer_forms import write_form
+from sfumato.server.remote.answer_forms import write_form
 
 if TYPE_CHECKING:
     from sfumato.curator.payer import Spending
