@@ -5,7 +5,15 @@ Handlers call the functions that the API calls, and render their results with te
 
 from fastapi import APIRouter
 
-from sfumato.server.pages import welcome
+from sfumato.server.pages import asking, ledger, overview, releases, signing_in, static_files, tables
 
-ROUTERS: tuple[APIRouter, ...] = (welcome.router,)
+ROUTERS: tuple[APIRouter, ...] = (
+    static_files.router,
+    signing_in.router,
+    overview.router,
+    tables.router,
+    asking.router,
+    releases.router,
+    ledger.router,
+)
 """Every router of the pages, in the order in which addresses are matched."""
