@@ -48,7 +48,7 @@ class QuestionBody(WireBody):
     sql: StrictStr | None = Field(None, max_length=MOST_SQL, examples=["SELECT COUNT(*) AS n FROM visits"])
     bounded: BoundedBody | None = None
     table: StrictStr | None = Field(None, max_length=200)
-    graph: StrictStr | None = Field(None, max_length=200)
+    graph: StrictStr | None = Field(default=None, max_length=200)
     steps: list[Any] | None = Field(None, max_length=50)
 
 

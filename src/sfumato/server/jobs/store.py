@@ -189,8 +189,7 @@ class JobStore:
                 else:
                     change = "state = 'waiting', worker = NULL"
                     self._change_running(each.id, str(each.worker), change, ())
-            with suppress(FileNotFoundError):
-                self._lock_path(str(each.worker)).unlink()
+            self.forget_worker(str(each.worker))
         return len(dead)
 
     def count_waiting(self) -> int:
@@ -207,8 +206,11 @@ class JobStore:
     def release_worker(self, name: str, descriptor: int) -> None:
         """Forget a worker that was given no job."""
         os.close(descriptor)
-        with suppress(FileNotFoundError):
-            self._lock_path(name).unlink()
+        self.forget_worker(name)
+
+    def forget_worker(self, name: str) -> None:
+        """Remove the lock's file of a worker that has no job any more."""
+        self._lock_path(name).unlink(missing_ok=True)
 
     # ---- files of jobs ----
 
