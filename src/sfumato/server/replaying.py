@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 MOST_STEPS = 50
 MOST_ITEMS = 1_000
 """Items of a list of arguments, such as the edges of a histogram."""
+MOST_TEXT = 20_000
+"""Longest condition or expression, in characters."""
+MOST_COUNTED = 10_000
+"""Largest whole number of a step, such as the bins of a histogram, which are listed one by one."""
 _MOST_JOINED = 8
 """Frames within frames."""
 
@@ -73,6 +77,10 @@ def _take_step(session: Session, frame: Any, step: Any, joined: int) -> Any:
             raise _steps_error('A step is ["where", ["age >= 65"], {}].')
     given = [_read_argument(session, each, joined) for each in arguments]
     keywords = {each: _read_argument(session, value, joined) for each, value in named.items()}
+    if name != "part" and any(
+        isinstance(each, int) and each > MOST_COUNTED for each in (*given, *keywords.values())
+    ):
+        raise _steps_error("A step asks for too many of something.", most=f"{MOST_COUNTED:,}")
     try:
         if isinstance(frame, Frame) and name in (*FRAME_STEPS, *LAST_STEPS, "partition"):
             return getattr(frame, name)(*given, **keywords)
@@ -88,7 +96,9 @@ def _take_step(session: Session, frame: Any, step: Any, joined: int) -> Any:
 
 def _read_argument(session: Session, written: Any, joined: int) -> Any:
     match written:
-        case None | bool() | int() | float() | str():
+        case None | bool() | int() | float():
+            return written
+        case str() if len(written) <= MOST_TEXT:
             return written
         case list() if len(written) <= MOST_ITEMS:
             return [_read_argument(session, each, joined) for each in written]

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictFloat, StrictInt, Stric
 
 from sfumato.curator.catalog.description import PublicFacts
 from sfumato.errors import UsageError
-from sfumato.server.answer_forms import write_form
+from sfumato.server.remote.answer_forms import write_form
 
 if TYPE_CHECKING:
     from sfumato.curator.payer import Spending
@@ -48,7 +48,7 @@ class QuestionBody(WireBody):
     sql: StrictStr | None = Field(None, max_length=MOST_SQL, examples=["SELECT COUNT(*) AS n FROM visits"])
     bounded: BoundedBody | None = None
     table: StrictStr | None = Field(None, max_length=200)
-    graph: StrictStr | None = Field(None, max_length=200)
+    graph: StrictStr | None = Field(default=None, max_length=200)
     steps: list[Any] | None = Field(None, max_length=50)
 
 

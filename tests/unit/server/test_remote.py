@@ -234,6 +234,7 @@ def test_models_that_are_not_listed_never_become_jobs(remote: RemoteSession) -> 
     assert all(each.state == "done" for each in remote.jobs())
 
 
+@pytest.mark.slow
 def test_a_job_runs_in_a_process_of_its_own(tmp_path: Path) -> None:
     with serve_on_loopback(tmp_path / "clinic", processes=True) as clinic:
         remote = clinic.connect()

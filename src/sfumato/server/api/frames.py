@@ -13,8 +13,8 @@ from sfumato.lab.remote.kept_answers import restrict_to_kept
 from sfumato.server.access import Role, Visitor, allow, open_session
 from sfumato.server.context import ServerContext, get_context
 from sfumato.server.questions import find_question
+from sfumato.server.remote.sent_values import MOST_DRAWN, AtLevelBody, DescribeBody
 from sfumato.server.replaying import replay_frame
-from sfumato.server.sent_values import MOST_DRAWN, AtLevelBody, DescribeBody
 from sfumato.server.wire import FactsBody, TableBody, parse_spending, write_plain
 
 router = APIRouter(prefix="/api", tags=["frames"])

@@ -7,10 +7,10 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends
 
-from sfumato.server import streaming
 from sfumato.server.access import Role, Visitor, allow
 from sfumato.server.context import ServerContext, get_context
-from sfumato.server.sent_values import StreamBody, StreamReadBody, StreamRunBody
+from sfumato.server.remote import streaming
+from sfumato.server.remote.sent_values import StreamBody, StreamReadBody, StreamRunBody
 from sfumato.server.wire import FactsBody, QuoteBody, parse_number, write_quote
 
 router = APIRouter(prefix="/api", tags=["streams"])

@@ -55,6 +55,7 @@ def run_job(lab: Lab, store: JobStore, id_: str, worker: str) -> None:
         outcome, state = write_cut_off(), JobState.CUT_OFF
     with suppress(PolicyError):  # it was given up for dead meanwhile, and stays so
         store.finish(id_, worker, state, outcome)
+    store.forget_worker(worker)
 
 
 def limit_memory(memory: int) -> None:

@@ -16,7 +16,7 @@ from sfumato.server.jobs.process import MEMORY, SECONDS
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from sfumato.server.jobs.store import Job, JobStore
+    from sfumato.server.jobs.store import JobStore, ServerJob
 
 _COMMAND = "import sys; from sfumato.server.jobs.process import main; main(*sys.argv[1:])"
 _LOOK_AGAIN = 0.5
@@ -93,7 +93,7 @@ class JobRunner:
         self._launch(job, worker, descriptor)
         return True
 
-    def _launch(self, job: Job, worker: str, descriptor: int) -> None:
+    def _launch(self, job: ServerJob, worker: str, descriptor: int) -> None:
         """Start the process of a job. It holds the worker's lock from then on."""
         arguments = [str(self._folder), job.id, worker, str(self._memory), str(self._seconds)]
         try:

@@ -54,7 +54,7 @@ OPEN = (JobState.WAITING, JobState.RUNNING)
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class ServerJob:
     """One piece of long work, as the file has it."""
 
     id: str
@@ -107,7 +107,9 @@ class JobStore:
 
     # ---- for those who ask ----
 
-    def add_job(self, owner: str, analyst: str | None, kind: str, body: Mapping[str, Any], key: str) -> Job:
+    def add_job(
+        self, owner: str, analyst: str | None, kind: str, body: Mapping[str, Any], key: str
+    ) -> ServerJob:
         """Keep a new job and return it; the same key and body give the job that is there already."""
         written = json.dumps(body, sort_keys=True, separators=(",", ":"))
         digest = hashlib.sha256(f"{kind} {written}".encode()).hexdigest()
@@ -130,20 +132,20 @@ class JobStore:
             path.unlink(missing_ok=True)
         return self._find("owner = ? AND key = ?", (owner, key))[0]
 
-    def find_job(self, id_: str, owner: str | None) -> Job:
+    def find_job(self, id_: str, owner: str | None) -> ServerJob:
         """Return a job of a person; without a person, of anyone. Jobs of others are not there."""
         found = self._find("id = ? AND (? IS NULL OR owner = ?)", (id_, owner, owner))
         if not found:
             raise PolicyError("SF-W164", "There is no such job of yours.", try_="GET /api/jobs")
         return found[0]
 
-    def list_jobs(self, owner: str | None, limit: int = 100) -> tuple[Job, ...]:
+    def list_jobs(self, owner: str | None, limit: int = 100) -> tuple[ServerJob, ...]:
         """Return the newest jobs of a person, or of everyone."""
         return self._find("? IS NULL OR owner = ? ORDER BY number DESC LIMIT ?", (owner, owner, limit))
 
     # ---- for those who run jobs ----
 
-    def claim_job(self, worker: str, most: int) -> Job | None:
+    def claim_job(self, worker: str, most: int) -> ServerJob | None:
         """Give the oldest waiting job to a worker, unless so many run already. People take turns."""
         with self._store.change() as file:
             running = file.execute("SELECT COUNT(*) FROM jobs WHERE state = 'running'").fetchone()[0]
@@ -187,8 +189,7 @@ class JobStore:
                 else:
                     change = "state = 'waiting', worker = NULL"
                     self._change_running(each.id, str(each.worker), change, ())
-            with suppress(FileNotFoundError):
-                self._lock_path(str(each.worker)).unlink()
+            self.forget_worker(str(each.worker))
         return len(dead)
 
     def count_waiting(self) -> int:
@@ -205,8 +206,11 @@ class JobStore:
     def release_worker(self, name: str, descriptor: int) -> None:
         """Forget a worker that was given no job."""
         os.close(descriptor)
-        with suppress(FileNotFoundError):
-            self._lock_path(name).unlink()
+        self.forget_worker(name)
+
+    def forget_worker(self, name: str) -> None:
+        """Remove the lock's file of a worker that has no job any more."""
+        self._lock_path(name).unlink(missing_ok=True)
 
     # ---- files of jobs ----
 
@@ -241,7 +245,7 @@ class JobStore:
         if not changed:
             raise PolicyError("SF-W164", "This job is not run by this process any more.", try_="nothing")
 
-    def _find(self, where: str, values: tuple[Any, ...]) -> tuple[Job, ...]:
+    def _find(self, where: str, values: tuple[Any, ...]) -> tuple[ServerJob, ...]:
         rows = self._store.read_rows(f"SELECT {_COLUMNS} FROM jobs WHERE {where}", values)  # noqa: S608  texts of ours
         return tuple(map(_read_job, rows))
 
@@ -283,8 +287,8 @@ def _make_room(file: Any, owner: str) -> list[str]:
     return [each[0] for each in old]
 
 
-def _read_job(row: Any) -> Job:
+def _read_job(row: Any) -> ServerJob:
     id_, owner, analyst, key, kind, body, state, worker, begun, rounds, seconds, outcome, made = row
     said = None if outcome is None else json.loads(outcome)
     known = (id_, owner, analyst, key, kind, json.loads(body), JobState(state), worker, bool(begun))
-    return Job(*known, rounds, seconds, said, made)
+    return ServerJob(*known, rounds, seconds, said, made)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from sfumato.lab.session import Session
-    from sfumato.server.jobs.store import Job, JobStore
+    from sfumato.server.jobs.store import JobStore, ServerJob
 
 MODEL_FILE, TABLE_FILE = "npz", "parquet"
 MOST_ROWS = 1_000_000
@@ -42,7 +42,7 @@ class JobWork:
     """A job with all that its work needs."""
 
     store: JobStore
-    job: Job
+    job: ServerJob
     session: Session
 
     @property
@@ -67,7 +67,7 @@ def check_sent(store: JobStore, session: Session, owner: str, body: Mapping[str,
         replay_rows(session, body["table"])
 
 
-def find_fit(store: JobStore, id_: str, owner: str) -> Job:
+def find_fit(store: JobStore, id_: str, owner: str) -> ServerJob:
     """Return a fit of a person that is done."""
     job = store.find_job(id_, owner)
     if job.kind != "fit" or job.state is not JobState.DONE:

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
     from sfumato.server.access import Visitor
     from sfumato.server.context import ServerContext
-    from sfumato.server.jobs.store import Job
+    from sfumato.server.jobs.store import ServerJob
 
 
-def send_job(context: ServerContext, visitor: Visitor, body: Any) -> Job:
+def send_job(context: ServerContext, visitor: Visitor, body: Any) -> ServerJob:
     """Keep a job of a visitor and let it be begun. What cannot be right is refused, and nothing is kept."""
     sent = body.model_dump(mode="json", exclude_none=True)
     kind, key = sent.pop("kind"), sent.pop("key")
@@ -27,17 +27,17 @@ def send_job(context: ServerContext, visitor: Visitor, body: Any) -> Job:
     return job
 
 
-def find_job(context: ServerContext, visitor: Visitor, id_: str) -> Job:
+def find_job(context: ServerContext, visitor: Visitor, id_: str) -> ServerJob:
     """Return a job of a visitor, or for a steward of anyone."""
     return context.jobs.find_job(id_, _owner(visitor))
 
 
-def list_jobs(context: ServerContext, visitor: Visitor, limit: int = 100) -> tuple[Job, ...]:
+def list_jobs(context: ServerContext, visitor: Visitor, limit: int = 100) -> tuple[ServerJob, ...]:
     """Return the newest jobs of a visitor, or for a steward those of everyone."""
     return context.jobs.list_jobs(_owner(visitor), limit)
 
 
-def list_fits(context: ServerContext, visitor: Visitor) -> list[Job]:
+def list_fits(context: ServerContext, visitor: Visitor) -> list[ServerJob]:
     """Return the fits of a visitor that are done, or for a steward those of everyone."""
     found = list_jobs(context, visitor, 500)
     return [each for each in found if each.kind == "fit" and each.state is JobState.DONE]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from sfumato.lab.stream import TableStream
     from sfumato.server.access import Visitor
     from sfumato.server.context import ServerContext
-    from sfumato.server.sent_values import StreamBody
+    from sfumato.server.remote.sent_values import StreamBody
 
 
 def find_stream(context: ServerContext, visitor: Visitor, asked: StreamBody) -> TableStream:
