@@ -5,7 +5,19 @@ Handlers read the request, call a function that the pages call too, and write it
 
 from fastapi import APIRouter
 
-from sfumato.server.api import catalog, ledger, people, publications, questions, tables, visitors
+from sfumato.server.api import (
+    catalog,
+    charges,
+    ledger,
+    packages,
+    people,
+    projects,
+    publications,
+    questions,
+    requests,
+    tables,
+    visitors,
+)
 
 ROUTERS: tuple[APIRouter, ...] = (
     visitors.router,
@@ -15,5 +27,9 @@ ROUTERS: tuple[APIRouter, ...] = (
     people.router,
     tables.router,
     publications.router,
+    projects.router,
+    requests.router,
+    charges.router,
+    packages.router,
 )
 """Every router of the API."""
