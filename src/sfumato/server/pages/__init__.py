@@ -5,7 +5,16 @@ Handlers call the functions that the API calls, and render their results with te
 
 from fastapi import APIRouter
 
-from sfumato.server.pages import asking, entering, ledger, overview, releases, signing_in, static_files, tables
+from sfumato.server.pages import (
+    asking,
+    entering,
+    ledger,
+    overview,
+    releases,
+    signing_in,
+    static_files,
+    tables,
+)
 
 ROUTERS: tuple[APIRouter, ...] = (
     static_files.router,

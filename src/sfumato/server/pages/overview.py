@@ -113,7 +113,7 @@ def _trace(context: ServerContext, account: AccountView) -> BurnDown:
 
 
 def list_open_requests(context: ServerContext, visitor: Visitor) -> list[BudgetRequest]:
-    """Return the requests for budget that wait for an answer: an analyst's own, or for a steward everyone's."""
+    """Return the requests for budget that wait: an analyst's own, or for a steward everyone's."""
     desk, name = context.lab.request_desk, visitor.analyst
     found = desk.list_received() if name is None else desk.list_sent(name)
     return [each for each in found if each.state == OPEN]
