@@ -558,5 +558,4 @@ CODES: dict[str, str] = {
     "SF-W190": "Rounds of an attack, and registrations, run one at a time in each server process, so that they take little from those who ask real questions. Try again in a few seconds.",
     "SF-W191": "Three attacks can be played on pages: differencing, repetition and linkage. The others run in a shell, by `sfumato attack NAME`.",
     "SF-W192": "A field of the declaration is empty or cannot be read. Bounds, lists and the budget come from what is known about the subject, so nothing is filled in from the rows.",
-    "SF-W193": "Synthetic tables that the steward published are listed on the page Synthetic, each with its files.",
 }

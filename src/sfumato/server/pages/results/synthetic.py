@@ -41,7 +41,7 @@ def download_published(name: str, ending: str, _: Everyone, context: Context) ->
     """Return a published synthetic table as CSV or Parquet, or its card."""
     found = next((each for each in list_published(context) if each.name == name), None)
     if found is None or ending not in _TYPES:
-        raise PolicyError("SF-W193", "No synthetic table of this name was published.", try_="/synthetic")
+        raise PolicyError("SF-W174", "No synthetic table of this name was published.", try_="/synthetic")
     headers = {"Content-Disposition": f'attachment; filename="synthetic.{ending}"'}
     return Response(_write_file(found, ending), media_type=_TYPES[ending], headers=headers)
 
