@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sfumato.lab.remote.parameters import GENERATORS
 from sfumato.server.facts.typed import read_optional_number, read_typed_number, wrong_field_error
-from sfumato.server.sent_values import EvaluateJobBody, FitJobBody, ReportJobBody, SampleJobBody
+from sfumato.server.remote.sent_values import EvaluateJobBody, FitJobBody, ReportJobBody, SampleJobBody
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sfumato.server.jobs.store import Job
+    from sfumato.server.jobs.store import ServerJob
 
 CLASSIFIERS: Final = (
     "LogisticRegression",
@@ -48,7 +48,7 @@ class MeasuredLine:
 class JobView:
     """A job as a page shows it."""
 
-    job: Job
+    job: ServerJob
 
     @property
     def title(self) -> str:
@@ -138,7 +138,7 @@ def read_fit(fields: Mapping[str, str], chosen: list[str], *, generator: bool) -
     return FitJobBody(**body, features=chosen, target=fields["target"], split=(TRAINED_SHARE, "train"))
 
 
-def read_evaluation(fit: Job, fields: Mapping[str, str]) -> EvaluateJobBody:
+def read_evaluation(fit: ServerJob, fields: Mapping[str, str]) -> EvaluateJobBody:
     """Return the measurement of a model on the units that its fit left out."""
     split: Any = (fit.body["split"][0], "test") if fit.body.get("split") else None
     return EvaluateJobBody(
@@ -152,7 +152,7 @@ def read_evaluation(fit: Job, fields: Mapping[str, str]) -> EvaluateJobBody:
     )
 
 
-def read_sample(fit: Job, fields: Mapping[str, str]) -> SampleJobBody:
+def read_sample(fit: ServerJob, fields: Mapping[str, str]) -> SampleJobBody:
     """Return the drawing of synthetic rows, which is free."""
     rows = fields.get("rows", "").replace(",", "").strip()
     if not (rows.isascii() and rows.isdigit() and 0 < int(rows) <= 1_000_000):
@@ -162,7 +162,7 @@ def read_sample(fit: Job, fields: Mapping[str, str]) -> SampleJobBody:
     )
 
 
-def read_report(fit: Job, fields: Mapping[str, str]) -> ReportJobBody:
+def read_report(fit: ServerJob, fields: Mapping[str, str]) -> ReportJobBody:
     """Return the report on a generator, whose distances to the real table are bought."""
     return ReportJobBody(
         kind="report",

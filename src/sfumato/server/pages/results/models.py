@@ -8,10 +8,10 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from sfumato.errors import SfumatoError
 from sfumato.lab.budget_view import BudgetView
 from sfumato.ledger.api import parse_account
-from sfumato.server import working
 from sfumato.server.access import Role, Visitor, allow, open_session
 from sfumato.server.context import ServerContext, get_context
 from sfumato.server.facts.fits import CLASSIFIERS, JobView, make_form_key, read_evaluation, read_fit
+from sfumato.server.jobs import requests as working
 from sfumato.server.pages.rendering import render
 from sfumato.server.pages.results.fields import Fields, Ticked
 from sfumato.server.problems import find_status

@@ -8,14 +8,14 @@ from pydantic import ValidationError
 
 from sfumato import viz
 from sfumato.errors import SfumatoError
-from sfumato.server import streaming
 from sfumato.server.access import Role, Visitor, allow, open_session
 from sfumato.server.context import ServerContext, get_context
 from sfumato.server.facts.typed import read_optional_number, read_typed_number, wrong_field_error
 from sfumato.server.pages.rendering import render
 from sfumato.server.pages.results.fields import Fields
 from sfumato.server.problems import find_status
-from sfumato.server.sent_values import StreamBody
+from sfumato.server.remote import streaming
+from sfumato.server.remote.sent_values import StreamBody
 from sfumato.server.wire import SpendBody, write_quote
 
 router = APIRouter()

@@ -8,10 +8,10 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from sfumato.errors import PolicyError, SfumatoError
 from sfumato.lab.synthetic.published_table import PublishedTable
-from sfumato.server import working
 from sfumato.server.access import Role, Visitor, allow
 from sfumato.server.context import ServerContext, get_context
 from sfumato.server.facts.fits import MADE, JobView, read_fit, read_report, read_sample
+from sfumato.server.jobs import requests as working
 from sfumato.server.pages.rendering import render
 from sfumato.server.pages.results.fields import Fields, Ticked
 from sfumato.server.pages.results.models import list_choices, show_found_job
