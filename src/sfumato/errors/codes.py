@@ -479,6 +479,7 @@ CODES: dict[str, str] = {
     "SF-Y118": "Invitations are made one for each person, up to a million.",
     "SF-Y119": "The steward decides when a survey is created whether everyone with a link may see its result.",
     "SF-Y120": "A report is a whole number that stands for one of the choices, made for this question, with its ε, and for the round that is open. Anything else is refused, and nothing was counted.",
+    "SF-Y121": "Two tosses of a real coin give the law of the fair coin, odds of 3 to 1 between two answers. Other odds need coins that nobody has at hand, so the page tosses them.",
     # the server
     "SF-W100": "Something failed on the server that no input explains. What happened is in the lab's incidents.log, under the incident's number. A question that was sent may be charged; sent again with the same key, it is charged once.",
     "SF-W101": "The request had no token, or one that is wrong, has expired or was revoked: the answer is the same for all of them. A steward makes tokens with `sfumato user token NAME`.",

@@ -53,6 +53,11 @@ class Survey:
         return self._record.newest.state == "open"
 
     @property
+    def has_begun(self) -> bool:
+        """Whether a round was ever open; if not, creating it was cut off."""
+        return self._record.has_begun
+
+    @property
     def entry(self) -> int | None:
         """Number of the ledger's entry that charged the newest round."""
         return self._record.newest.entry

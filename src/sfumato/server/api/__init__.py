@@ -5,7 +5,7 @@ Handlers read the request, call a function that the pages call too, and write it
 
 from fastapi import APIRouter
 
-from sfumato.server.api import catalog, questions, visitors
+from sfumato.server.api import catalog, questions, surveys, visitors
 
-ROUTERS: tuple[APIRouter, ...] = (visitors.router, catalog.router, questions.router)
+ROUTERS: tuple[APIRouter, ...] = (visitors.router, catalog.router, questions.router, surveys.router)
 """Every router of the API."""

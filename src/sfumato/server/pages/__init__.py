@@ -5,7 +5,7 @@ Handlers call the functions that the API calls, and render their results with te
 
 from fastapi import APIRouter
 
-from sfumato.server.pages import static_files, welcome
+from sfumato.server.pages import respondents, static_files, surveys, welcome
 
-ROUTERS: tuple[APIRouter, ...] = (static_files.router, welcome.router)
+ROUTERS: tuple[APIRouter, ...] = (static_files.router, welcome.router, respondents.router, surveys.router)
 """Every router of the pages, in the order in which addresses are matched."""
