@@ -170,15 +170,30 @@ def browser() -> Iterator[Browser]:
     running = sync_playwright().start()
     browser = running.chromium.launch(executable_path=path, headless=True, args=FLAGS.split())
     yield browser
+    _mark_loop()
     browser.close()
     running.stop()
+    asyncio._set_running_loop(None)
+
+
+_marked: list[Any] = []
+"""The event loop of Playwright, between tests."""
+
+
+def _mark_loop() -> None:
+    if _marked:
+        asyncio._set_running_loop(_marked.pop())
 
 
 @pytest.fixture(autouse=True)
 def _no_running_loop() -> Iterator[None]:
     """Playwright leaves its event loop marked as running, which other tests of this process must not see."""
+    _mark_loop()
     yield
-    asyncio._set_running_loop(None)
+    running = asyncio._get_running_loop()
+    if running is not None:
+        _marked.append(running)
+        asyncio._set_running_loop(None)
 
 
 @pytest.fixture
