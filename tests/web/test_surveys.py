@@ -117,7 +117,7 @@ def test_a_survey_is_answered_in_two_browsers(
     answer(second, links[1], "No")
     check_width(second)
     save_screenshot(second, "survey-answered-360")
-    steward.wait_for_function("document.querySelector('#found').innerText.includes('2 people of 3 invited')")
+    steward.locator("#found", has_text="2 people of 3 invited").wait_for()  # the page asks again by itself
     save_screenshot(steward, "survey-result-1280")
     check_accessibility(steward)
 
@@ -242,7 +242,7 @@ def test_coins_are_seen_falling(lab: sf.Lab, open_page: OpenPage) -> None:
     assert page.locator("#coin-1.spinning").count() == 1
     assert page.evaluate("getComputedStyle(document.getElementById('coin-1')).animationName") != "none"
     page.wait_for_selector("#sent:not([hidden])")
-    said, sent = page.locator("#outcome").inner_text(), page.locator("#sent-message").inner_text()
+    said, sent = page.locator("#outcome").inner_text(), page.locator("#sent-meaning").inner_text()
     assert said.startswith(("Heads: your true answer is sent", "Tails, then "))
     assert ("“Yes”" in said) == ("“Yes”" in sent)
     save_screenshot(page, "survey-dark-1280")

@@ -43,7 +43,7 @@ class PrivacyLevel:
     @property
     def sentence(self) -> str:
         """The level as a sentence."""
-        return f"A guess about you is right at most {self.right} times in {self.of}."
+        return f"A guess about one person is right at most {self.right} times in {self.of}."
 
     def to_dict(self) -> dict[str, Any]:
         """Return the level as plain values."""

@@ -176,8 +176,10 @@ function finish(page, message, outcome, ...beside) {
     ? "Thank you. Your randomized answer was counted."
     : "An answer was counted with this invitation before, so this one was not.";
   const { question, round, report } = message;
-  part("sent-message").textContent = JSON.stringify({ question, round, report }) + `\n“${page.asked.choices[report]}”, which may or may not be true`;
+  part("sent-message").textContent = JSON.stringify({ question, round, report });
+  part("sent-meaning").textContent = `Report ${report} stands for “${page.asked.choices[report]}”, which may or may not be true.`;
   show(...beside, "sent");
+  if (part("by-hand")) part("by-hand").hidden = true;
   part("sent").focus();
 }
 
