@@ -5,7 +5,16 @@ Handlers read the request, call a function that the pages call too, and write it
 
 from fastapi import APIRouter
 
-from sfumato.server.api import catalog, questions, surveys, visitors
+from sfumato.server.api import catalog, ledger, people, publications, questions, surveys, tables, visitors
 
-ROUTERS: tuple[APIRouter, ...] = (visitors.router, catalog.router, questions.router, surveys.router)
+ROUTERS: tuple[APIRouter, ...] = (
+    visitors.router,
+    catalog.router,
+    questions.router,
+    ledger.router,
+    people.router,
+    tables.router,
+    publications.router,
+    surveys.router,
+)
 """Every router of the API."""
