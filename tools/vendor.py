@@ -24,7 +24,7 @@ FILES = {
 }
 INTERPRETER = {
     "import { ascending, isString, DisallowedObjectProperties } from 'vega-util';": (
-        "(function () {\n\"use strict\";\nconst { ascending, isString, DisallowedObjectProperties } = vega;"
+        '(function () {\n"use strict";\nconst { ascending, isString, DisallowedObjectProperties } = vega;'
     ),
     "export { expression as expressionInterpreter };": (
         "globalThis.vegaInterpreter = { expressionInterpreter: expression };\n})();"
@@ -56,7 +56,9 @@ def main(folder: Path) -> None:
         kept = _without_map(_opened(text) if name == "vega-interpreter.js" else text)
         (STATIC / "vendor" / name).write_text(kept, encoding="utf-8")
         data = kept.encode()
-        lines.append(f"| {name} | {package} | {licence} | {len(data):,} | `{hashlib.sha256(data).hexdigest()}` |\n")
+        lines.append(
+            f"| {name} | {package} | {licence} | {len(data):,} | `{hashlib.sha256(data).hexdigest()}` |\n"
+        )
     (STATIC / "VENDORED.md").write_text(HEADING + "".join(lines) + NOTE + "".join(licences), encoding="utf-8")
 
 

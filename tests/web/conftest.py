@@ -38,9 +38,7 @@ PASSWORD = "a long enough password"
 ROLES = {"maria": "steward", "ada": "analyst", "bob": "analyst", "otto": "auditor"}
 DESK, PHONE = {"width": 1280, "height": 900}, {"width": 360, "height": 740}
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-FLAGS = (
-    "--no-sandbox --disable-gpu --disable-background-networking --disable-component-update --disable-sync --no-first-run"
-)
+FLAGS = "--no-sandbox --disable-gpu --disable-background-networking --disable-component-update --disable-sync --no-first-run"
 OpenPage = Callable[..., "Page"]
 
 
@@ -247,10 +245,11 @@ def check_accessibility(page: Page) -> None:
         page.evaluate((HERE / "axe.min.js").read_text(encoding="utf-8"))
     found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
     said = [
-        f"{each['id']} ({each['impact']}): {each['help']}: " + "; ".join(node["html"][:200] for node in each["nodes"])
+        f"{each['id']} ({each['impact']}): {each['help']}: "
+        + "; ".join(node["html"][:200] for node in each["nodes"])
         for each in found["violations"]
     ]
-    assert said == []
+    assert said == [], "\n".join(said)
 
 
 def check_width(page: Page) -> None:

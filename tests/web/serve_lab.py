@@ -12,5 +12,7 @@ from sfumato.server.settings import ServerSettings
 
 if __name__ == "__main__":
     folder, port = sys.argv[1], int(sys.argv[2])
-    settings = ServerSettings(address=f"http://127.0.0.1:{port}", requests_per_second=1000, request_burst=10_000)
+    settings = ServerSettings(
+        address=f"http://127.0.0.1:{port}", requests_per_second=1000, request_burst=10_000
+    )
     uvicorn.run(create_app(sf.open(folder), settings), host="127.0.0.1", port=port, log_level="warning")

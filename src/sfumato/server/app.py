@@ -13,6 +13,8 @@ from sfumato.server.context import ServerContext
 from sfumato.server.keeping import ReleaseStore
 from sfumato.server.limits import RequestGuard
 from sfumato.server.observing import RequestCounters
+from sfumato.server.pages.rehearsing import Rehearsals
+from sfumato.server.pages.rendering import write_problem_page
 from sfumato.server.people import PeopleStore
 from sfumato.server.problems import ProblemBody, add_problem_handlers
 from sfumato.server.rates import QuestionTurns, RequestRates
@@ -69,6 +71,8 @@ def create_app(lab: Lab, settings: ServerSettings | None = None) -> FastAPI:
         redirect_slashes=False,
     )
     app.state.context = context
+    app.state.rehearsals = Rehearsals()
+    app.state.render_problem = write_problem_page
     for router in api.ROUTERS:
         app.include_router(router, responses=_PROBLEMS)
     for router in pages.ROUTERS:
@@ -90,4 +94,5 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     # The engine and the process that forks workers are there before the first question, and once.
     await run_in_threadpool(context.lab.session, hostile=True)
     yield
+    app.state.rehearsals.close()
     await run_in_threadpool(close_context, context)

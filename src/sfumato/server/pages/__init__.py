@@ -5,7 +5,27 @@ Handlers call the functions that the API calls, and render their results with te
 
 from fastapi import APIRouter
 
-from sfumato.server.pages import respondents, static_files, surveys, welcome
+from sfumato.server.pages import (
+    asking,
+    ledger,
+    overview,
+    releases,
+    respondents,
+    signing_in,
+    static_files,
+    surveys,
+    tables,
+)
 
-ROUTERS: tuple[APIRouter, ...] = (static_files.router, welcome.router, respondents.router, surveys.router)
+ROUTERS: tuple[APIRouter, ...] = (
+    static_files.router,
+    signing_in.router,
+    overview.router,
+    tables.router,
+    asking.router,
+    releases.router,
+    ledger.router,
+    respondents.router,
+    surveys.router,
+)
 """Every router of the pages, in the order in which addresses are matched."""

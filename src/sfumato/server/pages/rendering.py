@@ -1,7 +1,7 @@
-"""Pages out of templates: the frame with its navigation, addresses of static files, and how numbers are written.
+"""Pages out of templates: the frame with its navigation, static files, and how numbers are written.
 
-Templates escape every text. They hold no inline script and no inline style, so the strict policy of the server
-has no exception.
+Templates escape every text. They hold no inline script and no inline style, so the strict policy of the
+server has no exception.
 """
 
 from __future__ import annotations
@@ -16,21 +16,22 @@ from typing import TYPE_CHECKING, Any, Final
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from sfumato.server.access import Role, Visitor
+
 if TYPE_CHECKING:
     from fastapi import Request
 
-    from sfumato.server.access import Visitor
+    from sfumato.errors import SfumatoError
 
 ROOM: Final = Path(__file__).parents[1]
 STATIC: Final = ROOM / "static"
 TEMPLATES: Final = ROOM / "templates"
 
-_SIGNED_IN: Final = frozenset({"steward", "analyst", "auditor"})
 _ASKING: Final = frozenset({"steward", "analyst"})
-_EVERYONE: Final = frozenset({*_SIGNED_IN, "public"})
+_EVERYONE: Final = frozenset({*_ASKING, "auditor", "public"})
 
 NAVIGATION: Final[tuple[tuple[str, str, frozenset[str]], ...]] = (
-    ("/", "Overview", _SIGNED_IN),
+    ("/", "Overview", _ASKING),
     ("/register", "Register", frozenset({"steward"})),
     ("/ask", "Ask", _ASKING),
     ("/models", "Models", _ASKING),
@@ -39,11 +40,24 @@ NAVIGATION: Final[tuple[tuple[str, str, frozenset[str]], ...]] = (
     ("/surveys", "Surveys", _EVERYONE),
     ("/projects", "Projects", _ASKING),
     ("/requests", "Requests", _ASKING),
-    ("/ledger", "Ledger", _SIGNED_IN),
+    ("/ledger", "Ledger", frozenset({"steward", "auditor"})),
     ("/learn", "Learn", _EVERYONE),
     ("/promise", "Promise", _EVERYONE),
 )
 """Every page of the navigation: its address, its name, and the roles that may open it."""
+
+_NOBODY: Final = Visitor("", Role.PUBLIC)
+_HEADINGS: Final = {
+    401: "Please sign in",
+    403: "This is not possible",
+    404: "There is nothing here",
+    409: "This was sent before",
+    413: "This is too large",
+    422: "Charged, and not answered",
+    429: "One moment, please",
+    500: "Something failed",
+    503: "Not now",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +83,14 @@ def render(
         "notice": "",
     }
     return HTMLResponse(page.render({**framed, **facts}), status_code=status)
+
+
+def write_problem_page(request: Request, problem: SfumatoError, status: int) -> str:
+    """Return the page of an error, in the frame of the visitor where that is known."""
+    visitor = getattr(request.state, "visitor", None) or _NOBODY
+    heading = _HEADINGS.get(status, "This did not work")
+    page = render(request, visitor, "error.html", status=status, heading=heading, error=problem)
+    return bytes(page.body).decode()
 
 
 def is_partial(request: Request) -> bool:

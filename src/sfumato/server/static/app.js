@@ -3,6 +3,7 @@
 // and charts run through vega-interpreter.
 "use strict";
 (() => {
+  document.documentElement.classList.add("scripted"); // charts have no place where they cannot be drawn
   const here = new URL(document.currentScript.src);
 
   function refuse() {
@@ -50,7 +51,8 @@
     const { title, ...shown } = recolour(spec);
     shown.config = { ...shown.config, background: "transparent", padding: { left: 2, right: 8, top: 4, bottom: 4 } };
     if (typeof shown.width === "number") {
-      shown.width = Math.min(shown.width + 120, width);
+      // Charts that are as wide as sfumato.viz makes them are as wide as the page; small ones stay small.
+      shown.width = shown.width >= 640 ? width : Math.min(shown.width + 120, width);
       shown.autosize = { type: "fit-x", contains: "padding" };
     }
     return shown;
@@ -69,6 +71,8 @@
       expr: vegaInterpreter.expressionInterpreter, renderer: "svg", container: place, hover: true, logLevel: vega.Error,
     });
     await place.drawn.runAsync();
+    // The figure has a label and a table beside it; a screen reader would only stumble over hundreds of marks.
+    place.querySelector("svg")?.setAttribute("aria-hidden", "true");
     place.drawnWidth = width;
     place.dataset.drawn = "yes";
   }
