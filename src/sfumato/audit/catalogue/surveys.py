@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from functools import cache
+from functools import cache, partial
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
 
@@ -54,7 +54,4 @@ def _attack(name: str, effort: int, alpha: float) -> Verdict:
 
 def list_surveys() -> list[CatalogueEntry]:
     """Return an entry for the fair coin, and for a survey with several choices."""
-    return [
-        CatalogueEntry("survey", name, lambda effort, alpha, name=name: _attack(name, effort, alpha))
-        for name in _ASKED
-    ]
+    return [CatalogueEntry("survey", name, partial(_attack, name)) for name in _ASKED]

@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import mpmath
+import pyarrow as pa
 import pytest
 
 import sfumato as sf
 from sfumato.errors import BudgetError, LedgerError, PolicyError, SfumatoError, UsageError
-from sfumato.lab.surveys.charging import respondents_account
+from sfumato.lab.surveys.charging import charge_round, respondents_account
 from sfumato.lab.surveys.invitation import Invitation
 from sfumato.lab.surveys.levels import LEVELS
 from sfumato.lab.surveys.survey import Survey
@@ -27,6 +28,14 @@ from sfumato.privacy.account import price
 @pytest.fixture
 def lab(tmp_path: Path) -> sf.Lab:
     return sf.create(tmp_path / "lab")
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> sf.Lab:
+    """A lab for tests that refuse, with one survey that nobody answers."""
+    lab = sf.create(tmp_path_factory.mktemp("surveys") / "lab")
+    create(lab)
+    return lab
 
 
 def create(lab: sf.Lab, name: str = "smoking", **more: Any) -> Survey:
@@ -118,11 +127,11 @@ def test_words_never_say_less_than_the_numbers(lab: sf.Lab) -> None:
     ],
 )
 def test_what_cannot_be_asked_is_refused_before_anything_is_kept(
-    lab: sf.Lab, changed: dict[str, Any], code: str
+    shared: sf.Lab, changed: dict[str, Any], code: str
 ) -> None:
-    assert refusal(create, lab, **changed) == code
-    assert lab.surveys() == ()
-    assert lab.ledger.list_accounts() == ()
+    assert refusal(create, shared, **{"name": "other", **changed}) == code
+    assert [each.name for each in shared.surveys()] == ["smoking"]
+    assert shared.ledger.list_accounts() == ("population:survey smoking",)
 
 
 def test_a_name_is_used_once(lab: sf.Lab) -> None:
@@ -154,28 +163,23 @@ def test_a_round_is_charged_once_before_it_is_open(lab: sf.Lab) -> None:
     assert lab.verify().charges == 2
 
 
-def test_the_ledger_itself_refuses_more_rounds_than_were_promised(
-    lab: sf.Lab, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_ledger_itself_refuses_more_rounds_than_were_promised(lab: sf.Lab) -> None:
     survey = create(lab)
     survey.close()
-    from sfumato.lab.surveys import charging
-
     record = survey._record
     with pytest.raises(BudgetError):
-        charging.charge_round(lab.ledger, record.terms, record.identity, 2)
+        charge_round(lab.ledger, record.terms, record.identity, 2)
 
 
-@pytest.mark.parametrize("epsilon", ["3 in 5", "9 in 10", 1, 0.1, "1/3", math.pi, 1e-3])
-def test_all_promised_rounds_fit_the_budget(lab: sf.Lab, epsilon: Any) -> None:
-    survey = create(lab, epsilon=Fraction(epsilon) if epsilon == "1/3" else epsilon, asks=7)
-    for _ in range(6):
+def test_all_promised_rounds_fit_the_budget(lab: sf.Lab) -> None:
+    for place, epsilon in enumerate(["3 in 5", "9 in 10", 1, 0.1, Fraction(1, 3), math.pi, 1e-3]):
+        survey = create(lab, f"rounds-{place}", epsilon=epsilon, asks=3, invitations=None)
+        for _ in range(2):
+            survey.close()
+            survey.open_round()
         survey.close()
-        survey.open_round()
-    survey.close()
-    assert lab.verify().releases == 7
-    left = lab.budget.accounts[0].left_epsilon
-    assert 0 <= left < 1e-11
+    assert lab.verify().releases == 21
+    assert all(0 <= account.left_epsilon < 1e-11 for account in lab.budget.accounts)
 
 
 def test_closing_keeps_the_counts_in_the_ledger(lab: sf.Lab) -> None:
@@ -214,8 +218,6 @@ def test_the_budget_is_shown_to_the_steward_alone(lab: sf.Lab) -> None:
     assert [(each.name, round(each.epsilon, 3)) for each in lab.budget.accounts] == [
         ("population:survey smoking", 2.197)
     ]
-    import pyarrow as pa
-
     lab.register("t", pa.table({"x": [1]}), unit=sf.ROW, columns={"x": sf.one_of(1)}, budget=sf.Budget(1))
     lab.grant("ada", epsilon=1)
     assert not any("survey" in each.name for each in lab.session("ada").budget.accounts)
@@ -253,11 +255,11 @@ def test_two_tabs_at_once_count_once(lab: sf.Lab) -> None:
 
 
 @pytest.mark.parametrize("report", [-1, 2, 0.0, "0", True, None, [0], 2**70, math.nan])
-def test_reports_out_of_range_are_refused(lab: sf.Lab, report: Any) -> None:
-    survey = create(lab)
-    assert refusal(answer, lab, survey.links[0], report) == "SF-Y120"
-    assert survey.result().answers == 0
-    assert answer(lab, survey.links[0])  # the invitation is still good
+def test_reports_out_of_range_are_refused(shared: sf.Lab, report: Any) -> None:
+    (link,) = shared.survey("smoking").invite(1)
+    assert refusal(answer, shared, link, report) == "SF-Y120"
+    assert shared.survey("smoking").result().answers == 0
+    assert not shared.open_invitation(link).has_answered  # the invitation is still good
 
 
 def test_messages_of_another_law_round_or_shape_are_refused(lab: sf.Lab) -> None:
@@ -292,10 +294,13 @@ def test_a_round_that_closes_meanwhile_takes_no_answer(lab: sf.Lab) -> None:
 
 
 @pytest.mark.parametrize("link", ["", "nothing", "/s/nothing", "x" * 10_000, None, 7, "\ud800", "a\x00b"])
-def test_unknown_links_lead_nowhere(lab: sf.Lab, link: Any) -> None:
-    assert refusal(lab.open_invitation, link) == "SF-Y106"
-    create(lab)
-    assert refusal(lab.open_invitation, link) == "SF-Y106"
+def test_unknown_links_lead_nowhere(shared: sf.Lab, link: Any) -> None:
+    assert refusal(shared.open_invitation, link) == "SF-Y106"
+
+
+def test_no_link_leads_anywhere_before_the_first_survey(lab: sf.Lab) -> None:
+    assert refusal(lab.open_invitation, "nothing") == "SF-Y106"
+    assert lab.surveys() == ()
 
 
 def test_each_round_is_answered_once(lab: sf.Lab) -> None:
