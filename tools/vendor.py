@@ -3,8 +3,8 @@
     npm pack htmx.org@4.0.1 vega@6.4.0 vega-lite@6.5.0 vega-interpreter@2.3.2
     python tools/vendor.py FOLDER-OF-THE-PACKAGES
 
-Nothing is built: minified files are taken as they are. vega-interpreter comes as a module that imports three names
-from vega-util; they are taken from the `vega` that the page has loaded, so that no bundler is needed.
+Nothing is built: minified files are taken as they are. vega-interpreter comes as a module that imports three
+names from vega-util; they are taken from the `vega` that the page has loaded, so that no bundler is needed.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ INTERPRETER = {
 }
 HEADING = """# Libraries in `vendor`
 
-Written by `tools/vendor.py`, which says how. The pages load these files from the server itself; nothing is fetched from
-another place. htmx is loaded by every page, the other three by pages that have a chart.
+Written by `tools/vendor.py`, which says how. The pages load these files from the server itself; nothing is
+fetched from another place. htmx is loaded by every page, the other three by pages that have a chart.
 
 | file | package | licence | bytes | SHA-256 |
 |---|---|---|---|---|
 """
 NOTE = """
-`vega-interpreter.js` differs from the package's file in its first and last statement: it takes three names from the `vega`
-that is loaded before it, and leaves its own name as `vegaInterpreter`. Source maps are not copied, and the comments
-that point to them are removed. The licences follow.
+`vega-interpreter.js` differs from the package's file in its first and last statement: it takes three names
+from the `vega` that is loaded before it, and leaves its own as `vegaInterpreter`. Source maps are not copied,
+nor the comments that point to them. The licences follow.
 """
 
 

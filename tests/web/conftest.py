@@ -1,13 +1,13 @@
-"""What browser tests share: one real server over a small lab, one browser, and pages that report every complaint.
+"""What browser tests share: one real server over a small lab, one browser, and pages that tell complaints.
 
     def test_something(open_page):
-        page = open_page("ada")                # signed in; open_page(None) is not, open_page("ada", phone=True) is narrow
+        page = open_page("ada")       # signed in; None is not, phone=True is narrow
         page.goto("/ask")
-        ...                                    # at the end the page must have had no console error and no CSP violation
+        ...                           # in the end nobody may have complained
 
 People of the server: `maria` (steward), `ada` and `bob` (analysts, quota ε = 1), `otto` (auditor); each one's
 password is PASSWORD. `lab_server.tokens[name]` is a token for the API, `lab_server.folder` the lab.
-`check_accessibility(page)` runs axe-core; `save_screenshot(page, name)` writes to the folder SFUMATO_SCREENSHOTS.
+`check_accessibility(page)` runs axe-core; `save_screenshot(page, name)` writes to SFUMATO_SCREENSHOTS.
 """
 
 from __future__ import annotations
@@ -38,7 +38,10 @@ PASSWORD = "a long enough password"
 ROLES = {"maria": "steward", "ada": "analyst", "bob": "analyst", "otto": "auditor"}
 DESK, PHONE = {"width": 1280, "height": 900}, {"width": 360, "height": 740}
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-FLAGS = "--no-sandbox --disable-gpu --disable-background-networking --disable-component-update --disable-sync --no-first-run"
+FLAGS = (
+    "--no-sandbox --disable-gpu --disable-background-networking --disable-component-update --disable-sync "
+    "--no-first-run"
+)
 OpenPage = Callable[..., "Page"]
 
 
@@ -61,7 +64,7 @@ class LabServer:
 
 @dataclass
 class Complaints:
-    """What browsers complained about: errors of the console, failures of scripts, violations of the policy."""
+    """What browsers complained about: errors of the console and of scripts, violations of the policy."""
 
     said: list[str] = field(default_factory=list)
 
@@ -77,7 +80,7 @@ class Complaints:
 
 # Violations are reported to the console too, but only this tells them from everything else.
 _REPORT_VIOLATIONS = """document.addEventListener("securitypolicyviolation", (event) => {
-  console.error("policy violation: " + event.violatedDirective + " " + event.blockedURI + " " + event.sourceFile);
+  console.error(`policy violation: ${event.violatedDirective} ${event.blockedURI} ${event.sourceFile}`);
 });"""
 
 
@@ -174,23 +177,23 @@ def browser() -> Iterator[Browser]:
     asyncio._set_running_loop(None)
 
 
-_marked: list[Any] = []
+_LOOPS: list[asyncio.AbstractEventLoop] = []
 """The event loop of Playwright, between tests."""
 
 
 def _mark_loop() -> None:
-    if _marked:
-        asyncio._set_running_loop(_marked.pop())
+    if _LOOPS:
+        asyncio._set_running_loop(_LOOPS.pop())
 
 
 @pytest.fixture(autouse=True)
-def _no_running_loop() -> Iterator[None]:
-    """Playwright leaves its event loop marked as running, which other tests of this process must not see."""
+def _own_loop_only() -> Iterator[None]:
+    """Playwright's event loop is marked as running between its calls, which other tests must not see."""
     _mark_loop()
     yield
     running = asyncio._get_running_loop()
     if running is not None:
-        _marked.append(running)
+        _LOOPS.append(running)
         asyncio._set_running_loop(None)
 
 

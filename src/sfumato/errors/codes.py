@@ -510,4 +510,11 @@ CODES: dict[str, str] = {
     "SF-W131": "A TLS certificate is of no use without its private key, and the other way round.",
     "SF-W132": "A server behind a proxy cannot know by which address people reach it, and cookies and forms depend on it.",
     "SF-W133": "The server needs FastAPI, uvicorn, Jinja2 and argon2, which come with the extra `server`.",
+    # Pages
+    "SF-W180": "People sign in on the pages with their name and password, or with a token. A wrong, an expired and a revoked one get the same answer. A steward makes new ones with `sfumato user`.",
+    "SF-W181": "The Ask page had no question in it. Type one in SQL, or choose it step by step.",
+    "SF-W182": "A question in SQL has at most 20,000 characters, and a text in the builder's condition at most 500.",
+    "SF-W183": "The field takes a number above zero, such as 0.1, 1e-9 or 1/3. A comma may stand for the point.",
+    "SF-W184": "The builder offers the columns of the table and fixed lists of functions and comparisons. Write anything else in SQL.",
+    "SF-W185": "CSV and Parquet hold tables. An answer that is one number or a few choices can be downloaded as JSON.",
 }

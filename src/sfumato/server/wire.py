@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from pydantic import BaseModel, ConfigDict, Field, StrictFloat, StrictInt, StrictStr
 
+from sfumato.curator.catalog.description import PublicFacts
 from sfumato.errors import UsageError
 
 if TYPE_CHECKING:
@@ -177,6 +178,8 @@ def write_plain(value: Any) -> Any:
 def write_quote(quote: Any) -> dict[str, Any]:
     """Return a quote of any kind, ready for JSON."""
     said = {} if not hasattr(quote, "to_dict") else quote.to_dict()
+    if isinstance(quote, PublicFacts):
+        said = {"facts": said}
     known = {"admitted": bool(getattr(quote, "admitted", True)), "free": bool(getattr(quote, "free", True))}
     return cast("dict[str, Any]", write_plain(said | known | {"text": str(quote)}))
 
@@ -184,6 +187,10 @@ def write_quote(quote: Any) -> dict[str, Any]:
 def write_release(release: Any) -> dict[str, Any]:
     """Return an answer of any kind, ready for JSON, with the entry of its charge."""
     said = write_plain(release.to_dict() if hasattr(release, "to_dict") else {})
+    if isinstance(release, PublicFacts):
+        said = {"facts": said}
+    if "columns" not in said and hasattr(release, "to_arrow"):
+        said["columns"] = write_plain(release.to_arrow().to_pydict())
     receipts = getattr(release, "receipts", ())
     receipt = getattr(release, "receipt", None) or (receipts[-1] if receipts else None)
     return {"entry": None if receipt is None else receipt.entry, **said, "text": str(release)}

@@ -1,4 +1,4 @@
-"""Previews on the twin: a question is answered in a lab of stand-ins, so that error bars are seen for nothing.
+"""Previews on the twin: a question is answered in a lab of stand-ins, so error bars are seen for nothing.
 
 The lab holds made-up rows alone, so its answers say nothing about anybody. One is made for each visitor who
 wants a preview, in a temporary folder, and made anew when its budget is used up or the catalog changes.

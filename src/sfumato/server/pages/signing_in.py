@@ -52,7 +52,7 @@ def sign_in(
             try_="type it again, or ask the steward for a new one",
         )
         facts = {"next": keep_own_path(next), "error": wrong, "name": name}
-        return render(request, visitor, "login.html", status=401, **facts)
+        return render(request, visitor, "login.html", status=403, **facts)
     answer = RedirectResponse(keep_own_path(next), 303)
     seconds = context.settings.cookie_seconds
     cookie = context.people.make_token(person.name, seconds=seconds, purpose="page")
