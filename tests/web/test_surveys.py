@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.web.conftest import LabServer, OpenPage, check_accessibility, check_width, save_screenshot
+from tests.web.conftest import LabServer, OpenPage, check_accessibility, check_width, save_screenshot, sign_in
 
 import sfumato as sf
 
@@ -233,6 +233,7 @@ def test_the_keyboard_is_enough(lab: sf.Lab, open_page: OpenPage) -> None:
     page.wait_for_selector("#sent:not([hidden])")
     assert page.evaluate("document.activeElement.id") == "sent"
     assert page.locator("#strip rect").count() == 4  # three answers and the mark
+    save_screenshot(page, "survey-strip-1280")
     check_accessibility(page)
     assert survey.result().answers == 1
 
@@ -256,10 +257,12 @@ def test_coins_are_seen_falling(lab: sf.Lab, open_page: OpenPage) -> None:
 
 
 def test_without_a_script_coins_are_tossed_by_hand(
-    lab: sf.Lab, new_context: Callable[..., BrowserContext]
+    lab: sf.Lab, new_context: Callable[..., BrowserContext], lab_server: LabServer
 ) -> None:
     survey = create(lab, "by-hand")
-    page = new_context(java_script_enabled=False).new_page()
+    context = new_context(java_script_enabled=False)
+    sign_in(context, lab_server, "maria")  # whoever is signed in can answer too
+    page = context.new_page()
     page.goto(survey.links[0])
     assert page.locator("#ask").is_hidden()
     page.locator("#by-hand").get_by_label("No", exact=True).check()

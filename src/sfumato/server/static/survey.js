@@ -177,7 +177,7 @@ function finish(page, message, outcome, ...beside) {
     : "An answer was counted with this invitation before, so this one was not.";
   const { question, round, report } = message;
   part("sent-message").textContent = JSON.stringify({ question, round, report });
-  part("sent-meaning").textContent = `Report ${report} stands for “${page.asked.choices[report]}”, which may or may not be true.`;
+  part("sent-meaning").textContent = `Report ${report} stands for “${page.asked.choices[report]}”, which may or may not be true. What fell above tells more than was sent: close this page where others see the screen.`;
   show(...beside, "sent");
   if (part("by-hand")) part("by-hand").hidden = true;
   part("sent").focus();
