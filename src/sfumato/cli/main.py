@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 import sfumato
-from sfumato.cli import attacks, audits, ledger, questions, serve, steward, streams, synth, tables
+from sfumato.cli import attacks, audits, ledger, questions, serve, steward, streams, surveys, synth, tables
 from sfumato.cli.output import CodedGroup
 
 
@@ -39,6 +39,7 @@ main.add_command(questions.budget)
 main.add_command(questions.explain)
 main.add_command(synth.synth)
 main.add_command(streams.stream)
+main.add_command(surveys.survey)
 main.add_command(ledger.ledger)
 main.add_command(attacks.attack)
 main.add_command(audits.audit)

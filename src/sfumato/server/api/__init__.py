@@ -5,7 +5,7 @@ Handlers read the request, call a function that the pages call too, and write it
 
 from fastapi import APIRouter
 
-from sfumato.server.api import catalog, ledger, people, publications, questions, tables, visitors
+from sfumato.server.api import catalog, ledger, people, publications, questions, surveys, tables, visitors
 
 ROUTERS: tuple[APIRouter, ...] = (
     visitors.router,
@@ -15,5 +15,6 @@ ROUTERS: tuple[APIRouter, ...] = (
     people.router,
     tables.router,
     publications.router,
+    surveys.router,
 )
 """Every router of the API."""

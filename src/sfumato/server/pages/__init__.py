@@ -5,7 +5,17 @@ Handlers call the functions that the API calls, and render their results with te
 
 from fastapi import APIRouter
 
-from sfumato.server.pages import asking, ledger, overview, releases, signing_in, static_files, tables
+from sfumato.server.pages import (
+    asking,
+    ledger,
+    overview,
+    releases,
+    respondents,
+    signing_in,
+    static_files,
+    surveys,
+    tables,
+)
 
 ROUTERS: tuple[APIRouter, ...] = (
     static_files.router,
@@ -15,5 +25,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     asking.router,
     releases.router,
     ledger.router,
+    respondents.router,
+    surveys.router,
 )
 """Every router of the pages, in the order in which addresses are matched."""
