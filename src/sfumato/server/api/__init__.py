@@ -5,7 +5,20 @@ Handlers read the request, call a function that the pages call too, and write it
 
 from fastapi import APIRouter
 
-from sfumato.server.api import catalog, ledger, people, publications, questions, surveys, tables, visitors
+from sfumato.server.api import (
+    catalog,
+    charges,
+    ledger,
+    packages,
+    people,
+    projects,
+    publications,
+    questions,
+    requests,
+    surveys,
+    tables,
+    visitors,
+)
 
 ROUTERS: tuple[APIRouter, ...] = (
     visitors.router,
@@ -16,5 +29,9 @@ ROUTERS: tuple[APIRouter, ...] = (
     tables.router,
     publications.router,
     surveys.router,
+    projects.router,
+    requests.router,
+    charges.router,
+    packages.router,
 )
 """Every router of the API."""

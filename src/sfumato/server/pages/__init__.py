@@ -7,6 +7,7 @@ from fastapi import APIRouter
 
 from sfumato.server.pages import (
     asking,
+    entering,
     ledger,
     overview,
     releases,
@@ -20,6 +21,7 @@ from sfumato.server.pages import (
 ROUTERS: tuple[APIRouter, ...] = (
     static_files.router,
     signing_in.router,
+    entering.router,
     overview.router,
     tables.router,
     asking.router,
