@@ -577,4 +577,8 @@ CODES: dict[str, str] = {
     "SF-W183": "The field takes a number above zero, such as 0.1, 1e-9 or 1/3. A comma may stand for the point.",
     "SF-W184": "The builder offers the columns of the table and fixed lists of functions and comparisons. Write anything else in SQL.",
     "SF-W185": "CSV and Parquet hold tables. An answer that is one number or a few choices can be downloaded as JSON.",
+    # attacks, promises and declarations on pages
+    "SF-W190": "Rounds of an attack, and registrations, run one at a time in each server process, so that they take little from those who ask real questions. Try again in a few seconds.",
+    "SF-W191": "Three attacks can be played on pages: differencing, repetition and linkage. The others run in a shell, by `sfumato attack NAME`.",
+    "SF-W192": "A field of the declaration is empty or cannot be read. Bounds, lists and the budget come from what is known about the subject, so nothing is filled in from the rows.",
 }
