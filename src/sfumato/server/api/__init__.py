@@ -19,6 +19,7 @@ from sfumato.server.api import (
     questions,
     requests,
     streams,
+    surveys,
     tables,
     visitors,
 )
@@ -35,6 +36,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     people.router,
     tables.router,
     publications.router,
+    surveys.router,
     projects.router,
     requests.router,
     charges.router,

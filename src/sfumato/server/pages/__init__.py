@@ -12,8 +12,10 @@ from sfumato.server.pages import (
     overview,
     register,
     releases,
+    respondents,
     signing_in,
     static_files,
+    surveys,
     tables,
 )
 from sfumato.server.pages.results import models, streams, synthetic
@@ -29,6 +31,8 @@ ROUTERS: tuple[APIRouter, ...] = (
     asking.router,
     releases.router,
     ledger.router,
+    respondents.router,
+    surveys.router,
     register.router,
     models.router,
     synthetic.router,
