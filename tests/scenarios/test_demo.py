@@ -40,6 +40,10 @@ def test_the_demo(
         assert (entered.status_code, entered.headers["location"]) == (303, "/")
         assert browser.get("/api/me").json() == {"name": "steward", "role": "steward"}
         assert browser.get("/api/projects").json()["projects"][0]["project"] == "readmissions"
+        assert len(browser.get("/api/releases").json()["releases"]) == len(QUESTIONS)
+        overview = browser.get("/", headers={"Accept": "text/html"}).text
+        assert "patient_id" in overview
+        assert "readmitted" in overview
         browser.cookies.clear()
         again = browser.get(link)
         assert again.status_code == 403

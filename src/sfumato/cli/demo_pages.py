@@ -9,6 +9,8 @@ from contextlib import closing
 from importlib.util import find_spec
 from pathlib import Path
 
+import sfumato as sf
+from sfumato.cli.demo import QUESTIONS
 from sfumato.cli.output import print_heading, print_text
 
 HOST = "127.0.0.1"
@@ -27,15 +29,29 @@ def open_pages(folder: Path, port: int, serves: bool | None) -> None:
         return
     wanted = sys.stdin.isatty() and sys.stdout.isatty() if serves is None else serves
     free = find_port(port) if wanted else port
+    keep_answers(folder)
     if not wanted:
         print_text(f"Serve them with: {_name_program()} serve {folder} --port {free}")
-    print_text(f"Then open {make_link(folder, free)}\nIt signs you in as the steward, once, within a day.")
+    then = "Open" if wanted else "Then open"
+    print_text(f"{then} {make_link(folder, free)}\nIt signs you in as the steward, once, within a day.")
     if not wanted:
         return
     from sfumato.server.serving import ServeOptions, serve_lab
 
     print_text("Ctrl-C ends it.")
     serve_lab(ServeOptions(str(folder), HOST, free))
+
+
+def keep_answers(folder: Path) -> None:
+    """Let the pages show what ada asked in the tour: the same questions again, which are free."""
+    from sfumato.server.keeping import ReleaseStore
+    from sfumato.server.wire import write_release
+
+    session = sf.open(folder).session("ada")
+    with closing(ReleaseStore(folder / "releases.sqlite")) as kept:
+        for _, sql, epsilon, _ in QUESTIONS:
+            answer = write_release(session.sql(sql).release(epsilon=epsilon))
+            kept.keep_release(answer["entry"], "ada", {"sql": sql}, {"epsilon": epsilon}, answer)
 
 
 def make_link(folder: Path, port: int) -> str:

@@ -16,6 +16,7 @@ from sfumato.cli import (
     serve,
     steward,
     streams,
+    surveys,
     synth,
     tables,
 )
@@ -60,6 +61,7 @@ main.add_command(questions.budget)
 main.add_command(questions.explain)
 main.add_command(synth.synth)
 main.add_command(streams.stream)
+main.add_command(surveys.survey)
 main.add_command(ledger.ledger)
 main.add_command(attacks.attack)
 main.add_command(audits.audit)

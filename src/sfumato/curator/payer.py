@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from sfumato.curator.catalog.catalog import CatalogContents, Table
     from sfumato.curator.catalog.publications import Publication
     from sfumato.curator.gate import Read
-    from sfumato.curator.hostile.reading import SlotReader
+    from sfumato.curator.hostile.reading import SlotReader, WatchedReader
     from sfumato.curator.incidents import Incidents
     from sfumato.curator.plan.priced import Plan, Step
     from sfumato.engines.program import Engine
@@ -107,7 +107,7 @@ class Payer:
 
     lab: LabAccess
     analyst: str | None
-    slots: SlotReader | None = None
+    slots: SlotReader | WatchedReader | None = None
     """What reads for a hostile session; without it, questions are read here and replies leave at once."""
     project: str | None = None
     """The project whose quota pays, in the place of the analyst's own."""

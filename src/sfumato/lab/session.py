@@ -16,13 +16,13 @@ from sfumato.lab.query import Query
 from sfumato.privacy.exact import parse_whole
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     import pyarrow as pa
 
     from sfumato.curator.catalog.description import PublicFacts
-    from sfumato.curator.hostile.reading import SlotReader
+    from sfumato.curator.hostile.reading import SlotReader, WatchedReader
     from sfumato.curator.payer import LabAccess, Spending
     from sfumato.curator.question.relation import Relation
     from sfumato.deep.tables.quote import TrainingQuote
@@ -57,7 +57,7 @@ class Session:
         self,
         lab: LabAccess,
         analyst: str | None,
-        slots: SlotReader | None = None,
+        slots: SlotReader | WatchedReader | None = None,
         *,
         project: str | None = None,
         desk: RequestDesk | None = None,
@@ -451,6 +451,22 @@ class Session:
     def published(self) -> tuple[Published | PublishedTable, ...]:
         """Return what the steward published: answers and synthetic tables can be read for nothing."""
         return list_publications(self._lab)
+
+    def watch_rounds(self, report: Callable[[float], None]) -> Session:
+        """Return this hostile session, which reports the slot of each round once its reply has left.
+
+        Long work shows its progress so. Only public numbers are reported, at times that are public too.
+        """
+        from sfumato.curator.hostile.reading import SlotReader, WatchedReader
+
+        if not isinstance(self._payer.slots, SlotReader):
+            raise UsageError(
+                "SF-W167",
+                "Only the rounds of a hostile session can be watched.",
+                try_='lab.session("ada", hostile=True)',
+            )
+        watched = WatchedReader(self._payer.slots, report)
+        return Session(self._lab, self._analyst, watched, project=self._payer.project, desk=self._desk)
 
     def __repr__(self) -> str:
         hostile = "" if self._payer.slots is None else ", hostile=True"

@@ -61,8 +61,9 @@ def test_a_project_is_created_worked_in_and_closed(clinic: ServedClinic) -> None
 
 
 def test_a_request_is_answered_once(clinic: ServedClinic) -> None:
-    asked = {"epsilon": 0.5, "reason": "A second wave."}
-    numbers = [sent(clinic, "POST", "/requests", "analyst", asked)["request"] for _ in range(3)]
+    wishes = [{"epsilon": 0.5, "reason": f"Wave {number}."} for number in range(3)]
+    numbers = [sent(clinic, "POST", "/requests", "analyst", each)["request"] for each in wishes]
+    assert sent(clinic, "POST", "/requests", "analyst", wishes[0])["request"] == numbers[0]  # two tabs
     ledger = clinic.context.lab.ledger
     before = ledger.read_budget("quota:patient_id:ada").epsilon
     granted = sent(clinic, "POST", f"/requests/{numbers[0]}/grant", "steward", {"note": "Fine."})

@@ -6,6 +6,7 @@ All of it comes from what was declared, from the ledger, and from what was relea
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from fractions import Fraction
 from importlib.metadata import PackageNotFoundError, version
@@ -130,7 +131,7 @@ def write_methods(facts: PublicationFacts) -> str:
     how = f"with differential privacy (sfumato {_read_version()}, curator model)"
     parts = [
         f"The files {', '.join(facts.files)} hold {facts.what} from the table '{facts.table}'.",
-        f"It was released{when} {how}: {facts.title.rstrip('.')}.",
+        f"It was released{when} {how}: {escape_markup(facts.title.rstrip('.'))}.",
         f"The unit of protection is {facts.protects}. {_say_neighbours(facts.neighbours)}",
         f"Mechanism: {', '.join(facts.mechanisms)}, drawn exactly with integers.",
         f"The release costs {_say_price(epsilon, delta)}{_say_total(facts.budget)}",
@@ -270,7 +271,12 @@ def _say_budget(fields: Mapping[str, str] | None) -> str:
     return f"ε = {format_short(epsilon)}" + (f", δ = {format_short(delta)}" if delta else "")
 
 
+def escape_markup(text: str) -> str:
+    """Return a text in which no tag, link or picture is seen; `age < 65` stays as it is."""
+    return re.sub(r"<(?=[A-Za-z/!?])", "&lt;", text).replace("](", "]\\(")
+
+
 def _cell(value: object) -> str:
     """Return a text that is one cell of a table in Markdown, whatever is in it."""
-    escaped = str(value).replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").replace("`", "\\`")
-    return " ".join(escaped.split())
+    escaped = str(value).replace("\\", "\\\\").replace("|", "\\|").replace("`", "\\`")
+    return " ".join(escape_markup(escaped).split())

@@ -17,7 +17,14 @@ from sfumato.lab.combined import UnionAnswer
 from sfumato.lab.published import Published
 from sfumato.lab.query import Query
 from sfumato.lab.synthetic.published_table import PublishedTable
-from sfumato.lab.work.cards import LedgerCharge, PublicationFacts, make_card, write_card, write_methods
+from sfumato.lab.work.cards import (
+    LedgerCharge,
+    PublicationFacts,
+    escape_markup,
+    make_card,
+    write_card,
+    write_methods,
+)
 from sfumato.ledger.chain import read_body
 from sfumato.privacy.events import from_dict
 from sfumato.privacy.graph_units import Edge, Node
@@ -103,7 +110,7 @@ def build_files(lab: LabAccess, source: PackageSource, contact: str, proofs: str
     card = make_card(facts)
     receipts = {f"receipt-{each.entry}.json": _write_json(_make_receipt(lab.ledger, each)) for each in found}
     return {
-        "README.md": _README.format(title=_one_line(source.title)).encode(),
+        "README.md": _README.format(title=escape_markup(_one_line(source.title))).encode(),
         "methods.md": f"{write_methods(facts)}\n".encode(),
         "card.json": _write_json(card),
         "card.md": write_card(card).encode(),

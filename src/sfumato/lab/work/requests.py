@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 OPEN, GRANTING, GRANTED, DECLINED, WITHDRAWN = "open", "granting", "granted", "declined", "withdrawn"
 MAX_OPEN = 20
 """Most requests of one analyst that may wait for an answer."""
+MAX_A_DAY = 100
+"""Most requests that one analyst may make in a day, whatever became of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,14 +162,12 @@ class RequestDesk:
             "answered": None,
         }
         with self.store.changing() as change:
-            waiting = [each for each in change.list_requests().values() if _waits(each, analyst)]
-            if len(waiting) >= MAX_OPEN:
-                raise PolicyError(
-                    "SF-P121",
-                    f"{MAX_OPEN} requests of '{analyst}' wait for an answer already.",
-                    try_="s.requests()[0].withdraw()",
-                )
-            number = change.add_request(fields)
+            own = {at: each for at, each in change.list_requests().items() if each["analyst"] == analyst}
+            # The same wish sent twice, as by two tabs, is one wish.
+            same = next((at for at, each in own.items() if {**each, "day": fields["day"]} == fields), None)
+            if same is None:
+                _require_patience(own.values(), fields)
+            number = change.add_request(fields) if same is None else same
         return SentRequest(**_read(number, fields), store=self.store)
 
     def list_received(self) -> tuple[ReceivedRequest, ...]:
@@ -285,8 +285,16 @@ def _read(number: int, fields: Fields) -> dict[str, Any]:
     return {"number": number, "asked": Budget.from_dict(fields["asked"]), "granted": granted, **known}
 
 
-def _waits(fields: Fields, analyst: str) -> bool:
-    return bool(fields["analyst"] == analyst and fields["state"] in (OPEN, GRANTING))
+def _require_patience(own: Iterable[Fields], new: Fields) -> None:
+    """Refuse more requests of one analyst than a steward could answer."""
+    known = list(own)
+    waiting = sum(each["state"] in (OPEN, GRANTING) for each in known)
+    if waiting >= MAX_OPEN or sum(each["day"] == new["day"] for each in known) >= MAX_A_DAY:
+        raise PolicyError(
+            "SF-P121",
+            f"At most {MAX_OPEN} requests of '{new['analyst']}' may wait, and {MAX_A_DAY} be made in a day.",
+            try_="s.requests()[0].withdraw(), or tomorrow",
+        )
 
 
 def _require_unanswered(fields: Fields | None, number: int) -> Fields:

@@ -10,11 +10,17 @@ from sfumato.server.pages import (
     entering,
     ledger,
     overview,
+    register,
     releases,
+    respondents,
     signing_in,
     static_files,
+    surveys,
     tables,
 )
+from sfumato.server.pages.results import models, streams, synthetic
+from sfumato.server.pages.teaching import learn, promise
+from sfumato.server.pages.working import projects, requests
 
 ROUTERS: tuple[APIRouter, ...] = (
     static_files.router,
@@ -25,5 +31,15 @@ ROUTERS: tuple[APIRouter, ...] = (
     asking.router,
     releases.router,
     ledger.router,
+    respondents.router,
+    surveys.router,
+    register.router,
+    models.router,
+    synthetic.router,
+    streams.router,
+    requests.router,
+    projects.router,
+    learn.router,
+    promise.router,
 )
 """Every router of the pages, in the order in which addresses are matched."""

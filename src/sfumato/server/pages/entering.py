@@ -6,8 +6,9 @@ from fastapi import APIRouter, Depends, Path, Request
 from starlette.responses import RedirectResponse
 
 from sfumato.errors import PolicyError
-from sfumato.server.access import Role, Visitor, allow, cookie_name
+from sfumato.server.access import Role, Visitor, allow
 from sfumato.server.context import ServerContext, get_context
+from sfumato.server.pages.signing_in import give_cookie
 
 router = APIRouter()
 
@@ -35,15 +36,4 @@ def enter_by_link(
             "This link was used before, is too old, or came from another site.",
             try_="/login, with a token or a password",
         )
-    answer = RedirectResponse("/", 303, {"Cache-Control": "no-store"})
-    seconds = context.settings.cookie_seconds
-    answer.set_cookie(
-        cookie_name(context),
-        context.people.make_token(person.name, seconds=seconds, purpose="page"),
-        max_age=seconds,
-        path="/",
-        secure=context.settings.is_secure,
-        httponly=True,
-        samesite="lax",
-    )
-    return answer
+    return give_cookie(context, person, "/")

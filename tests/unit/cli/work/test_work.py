@@ -62,8 +62,8 @@ def test_a_project_from_its_first_day_to_its_last(lab: sf.Lab) -> None:
 
 
 def test_a_request_and_its_answers(lab: sf.Lab) -> None:
-    for _ in range(3):
-        found(lab, "request", "make", "--as", "ada", "--epsilon", "0.5", "--reason", "A second wave.")
+    for wave in ("A second wave.", "A third one.", "A fourth one."):
+        found(lab, "request", "make", "--as", "ada", "--epsilon", "0.5", "--reason", wave)
     assert len(found(lab, "request", "list", "--as", "ada")) == 3
     assert found(lab, "request", "grant", "1", "--note", "Fine.")["state"] == "granted"
     assert found(lab, "request", "decline", "2", "--why", "Not now.")["note"] == "Not now."

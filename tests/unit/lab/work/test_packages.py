@@ -73,6 +73,8 @@ def test_a_refined_answer_names_every_round_of_its_own_snapshot(lab: sf.Lab, tmp
     again = read_card(lab.package(refined, tmp_path / "same", title="Wards | <b>old</b>"))
     assert again["title"] == "Wards | <b>old</b>"
     assert "Wards \\| &lt;b>old" in (tmp_path / "same" / "card.md").read_text()
+    for name in ("README.md", "methods.md", "card.md"):
+        assert "<b>" not in (tmp_path / "same" / name).read_text()
 
 
 def test_published_questions_and_unions(lab: sf.Lab, tmp_path: Path) -> None:

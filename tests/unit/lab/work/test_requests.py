@@ -11,6 +11,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import BudgetError, PolicyError, SfumatoError
+from sfumato.lab.work import requests
 from sfumato.lab.work.requests import MAX_OPEN
 
 ROWS = pa.table({"who": [1, 2, 3], "x": [1, 2, 3]})
@@ -58,8 +59,8 @@ def test_asked_granted_and_spent(lab: sf.Lab) -> None:
 
 def test_declined_or_granted_less_or_withdrawn(lab: sf.Lab) -> None:
     session = lab.session("ada")
-    for _ in range(3):
-        session.request(epsilon=2, delta=1e-8, reason=REASON)
+    for number in range(3):
+        session.request(epsilon=2, delta=1e-8, reason=f"{REASON} {number}")
     first, second, third = lab.requests()
     first.decline("The budget of the year is planned.")
     second.grant(epsilon=0.25, delta=0)
@@ -174,11 +175,28 @@ def test_odd_requests_are_refused_and_grant_nothing(lab: sf.Lab) -> None:
         assert refusal(lambda who=who: lab.request(who, epsilon=1, reason=REASON)) == "SF-P111"
     assert refusal(lambda: lab.request("ada", epsilon=1, reason=REASON, project="none")) == "SF-P114"
     assert lab.requests() == ()
-    for _ in range(MAX_OPEN):
-        session.request(epsilon=1, reason=REASON)
-    assert refusal(lambda: session.request(epsilon=1, reason=REASON)) == "SF-P121"
+    for number in range(1, MAX_OPEN + 1):
+        session.request(epsilon=number, reason=REASON)
+    assert refusal(lambda: session.request(epsilon=0.5, reason=REASON)) == "SF-P121"
     for epsilon in (0, -0.5, float("nan")):
         assert refusal(lambda e=epsilon: lab.requests()[0].grant(epsilon=e)).startswith("SF-N")
     assert refusal(lambda: lab.request_desk.grant(999)) == "SF-P123"
     assert quotas(lab, "ada") == [(1.0, 1e-8)] * 2
     assert {each.state for each in lab.requests()} == {"open"}
+
+
+def test_the_same_wish_twice_is_one_and_a_day_has_an_end(
+    lab: sf.Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(requests, "MAX_A_DAY", 4)
+    session = lab.session("ada")
+    with ThreadPoolExecutor(4) as pool:
+        sent = list(pool.map(lambda _: session.request(epsilon=0.5, reason=REASON).number, range(4)))
+    assert set(sent) == {1}
+    lab.requests()[0].grant()
+    assert session.request(epsilon=0.5, reason=REASON).number == 2  # asked again after the answer
+    for number in range(2):
+        session.request(epsilon=0.5, reason=f"{REASON} {number}").withdraw()
+    assert refusal(lambda: session.request(epsilon=0.25, reason=REASON)) == "SF-P121"
+    lab.request("ben", epsilon=0.25, reason=REASON)  # the others' day goes on
+    assert quotas(lab, "ada") == [(1.5, 1e-8)] * 2
