@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato import viz
 from sfumato.curator.catalog.catalog import name_newcomers
 from sfumato.curator.payer import account_names, population_account
+from sfumato.lab.surveys.charging import is_of_survey
 from sfumato.ledger.api import parse_account
 from sfumato.privacy.account import NOTHING, Cost, caps, find_dearest, find_epsilon, left
 
@@ -109,7 +110,9 @@ def view_budget(lab: LabAccess, analyst: str | None) -> BudgetView:
         blocks = list_blocks(lab.ledger, [population])
         names += [name for each in (population, *blocks) for name in account_names(each, analyst)]
         lifetimes += [find_lifetime(lab.ledger, population, blocks)] if blocks else []
-    shown = tuple(view_account(lab.ledger, name) for name in names if name in known)
+    # Surveys are the steward's: nobody else is charged for them.
+    names += [] if analyst is not None else [each for each in known if is_of_survey(parse_account(each)[0])]
+    shown = tuple(view_account(lab.ledger, name) for name in dict.fromkeys(names) if name in known)
     return BudgetView(shown, tuple(lifetimes))
 
 

@@ -12,6 +12,8 @@ from fastapi.openapi.utils import get_openapi
 
 from sfumato.server import api, pages
 from sfumato.server.context import ServerContext
+from sfumato.server.jobs.runner import JobRunner
+from sfumato.server.jobs.store import JobStore
 from sfumato.server.keeping import ReleaseStore
 from sfumato.server.limits import RequestGuard
 from sfumato.server.observing import RequestCounters
@@ -53,6 +55,7 @@ _PROBLEMS: dict[int | str, dict[str, Any]] = {
 def create_app(lab: Lab, settings: ServerSettings | None = None) -> FastAPI:
     """Return the application for a lab. Each server process makes its own."""
     settings = settings or ServerSettings()
+    jobs = JobStore(lab.folder)
     context = ServerContext(
         lab,
         settings,
@@ -61,6 +64,8 @@ def create_app(lab: Lab, settings: ServerSettings | None = None) -> FastAPI:
         RequestRates(settings),
         QuestionTurns(settings.most_questions),
         RequestCounters(settings.metrics_folder),
+        jobs,
+        JobRunner(lab.folder, jobs),
     )
     app = FastAPI(
         title="sfumato",
@@ -99,7 +104,8 @@ def describe_api(app: FastAPI) -> dict[str, Any]:
 
 def close_context(context: ServerContext) -> None:
     """Close the files of a server and end its workers."""
-    for each in (context.people, context.releases, context.counters, context.lab):
+    context.runner.close()
+    for each in (context.jobs, context.people, context.releases, context.counters, context.lab):
         each.close()
 
 
@@ -108,6 +114,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     context: ServerContext = app.state.context
     # The engine and the process that forks workers are there before the first question, and once.
     await run_in_threadpool(context.lab.session, hostile=True)
+    context.runner.start()
     yield
     app.state.rehearsals.close()
     await run_in_threadpool(close_context, context)
