@@ -34,7 +34,7 @@ class AccountView:
 
     def sentence(self) -> str:
         """Return what is left, as a bar and in words: the ε of the largest question still possible."""
-        filled = min(20, max(0, round(self.left_epsilon / self.epsilon * 20)))
+        filled = min(20, max(0, round(self.left_epsilon / self.epsilon * 20) if self.epsilon else 0))
         bar = "█" * filled + "░" * (20 - filled)
         of = f"{self.epsilon:.4g}" + (f" (δ = {self.delta:.3g})" if self.delta else "")
         rest = f"ε = {self.left_epsilon:.4g} of {of} left, as the largest question that can still be asked"

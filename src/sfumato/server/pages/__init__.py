@@ -7,8 +7,10 @@ from fastapi import APIRouter
 
 from sfumato.server.pages import (
     asking,
+    entering,
     ledger,
     overview,
+    register,
     releases,
     respondents,
     signing_in,
@@ -16,10 +18,14 @@ from sfumato.server.pages import (
     surveys,
     tables,
 )
+from sfumato.server.pages.results import models, streams, synthetic
+from sfumato.server.pages.teaching import learn, promise
+from sfumato.server.pages.working import projects, requests
 
 ROUTERS: tuple[APIRouter, ...] = (
     static_files.router,
     signing_in.router,
+    entering.router,
     overview.router,
     tables.router,
     asking.router,
@@ -27,5 +33,13 @@ ROUTERS: tuple[APIRouter, ...] = (
     ledger.router,
     respondents.router,
     surveys.router,
+    register.router,
+    models.router,
+    synthetic.router,
+    streams.router,
+    requests.router,
+    projects.router,
+    learn.router,
+    promise.router,
 )
 """Every router of the pages, in the order in which addresses are matched."""
