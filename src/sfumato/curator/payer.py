@@ -13,7 +13,7 @@ from sfumato.curator.plan.spend import Needs, Spend, parse_spend
 from sfumato.engines.rows import list_scans
 from sfumato.errors import EngineError, PolicyError
 from sfumato.ledger import Charge, Released
-from sfumato.ledger.api import Reserved, SnapshotRead, hash_reads
+from sfumato.ledger.api import Reserved, SnapshotRead, hash_reads, name_project
 from sfumato.privacy.account import Caps, Cost, Left, caps, left
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.neighbours import common_relation
@@ -109,10 +109,17 @@ class Payer:
     analyst: str | None
     slots: SlotReader | WatchedReader | None = None
     """What reads for a hostile session; without it, questions are read here and replies leave at once."""
+    project: str | None = None
+    """The project whose quota pays, in the place of the analyst's own."""
+
+    @property
+    def holder(self) -> str | None:
+        """Whose quota pays beside the population's budget; None for the steward, who pays from that alone."""
+        return self.analyst if self.project is None else name_project(self.project)
 
     def accounts(self, table: Table) -> tuple[str, ...]:
         """Return the names of the accounts that pay for a question about a table."""
-        return account_names(table.population, self.analyst)
+        return account_names(table.population, self.holder)
 
     def spend(self, table: Table, needs: Needs, typed: Spending) -> Spend:
         """Return what was typed as a spend; shares are of the smallest account that pays."""
@@ -275,6 +282,7 @@ class Payer:
             "snapshot": plan.table.snapshot,
             "spend": plan.charged,
             "event": plan.event.to_dict(),
+            **({} if self.project is None else {"project": self.project}),
         }
 
 

@@ -222,7 +222,7 @@ def left(caps: Caps, spent: Cost) -> Left:
         return Left(0.0, Fraction(0))
     filters = [] if spent.pure is None else [(spent.pure, caps.pure)]
     filters += [pair for pair in zip(spent.renyi, caps.renyi, strict=True) if pair[1] > 0]
-    share = max((1 - used / cap for used, cap in filters if used <= cap), default=0.0)
+    share = max((1 - used / cap for used, cap in filters if used <= cap and cap > 0), default=0.0)
     return Left(share, _largest_pure(caps, spent))
 
 

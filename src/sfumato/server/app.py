@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 from fastapi import FastAPI
 from fastapi.concurrency import run_in_threadpool
+from fastapi.openapi.utils import get_openapi
 
 from sfumato.server import api, pages
 from sfumato.server.context import ServerContext
@@ -76,6 +78,7 @@ def create_app(lab: Lab, settings: ServerSettings | None = None) -> FastAPI:
         redirect_slashes=False,
     )
     app.state.context = context
+    app.openapi = partial(describe_api, app)  # type: ignore[method-assign]
     app.state.rehearsals = Rehearsals()
     app.state.render_problem = write_problem_page
     for router in api.ROUTERS:
@@ -85,6 +88,18 @@ def create_app(lab: Lab, settings: ServerSettings | None = None) -> FastAPI:
     add_problem_handlers(app)
     app.add_middleware(RequestGuard, context=context)
     return app
+
+
+def describe_api(app: FastAPI) -> dict[str, Any]:
+    """Return the description of the API, with how to send a token."""
+    if app.openapi_schema is None:
+        described = get_openapi(
+            title=app.title, version=app.version, description=app.description, routes=app.routes
+        )
+        schemes = {"token": {"type": "http", "scheme": "bearer", "bearerFormat": "sfu_…"}}
+        described.setdefault("components", {})["securitySchemes"] = schemes
+        app.openapi_schema = described | {"security": [{"token": []}, {}]}
+    return app.openapi_schema
 
 
 def close_context(context: ServerContext) -> None:

@@ -87,6 +87,11 @@ class Release:
         return self._plan.request
 
     @property
+    def rounds(self) -> tuple[str, ...]:
+        """The requests of all answers that were put together here: those refined, and the last."""
+        return self._rounds
+
+    @property
     def tables(self) -> tuple[Table, ...]:
         """What was declared about the tables that the answer is about."""
         return (self._plan.table, *self._plan.reads)

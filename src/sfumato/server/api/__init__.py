@@ -7,14 +7,19 @@ from fastapi import APIRouter
 
 from sfumato.server.api import (
     catalog,
+    charges,
     frames,
     jobs,
     ledger,
     models,
+    packages,
     people,
+    projects,
     publications,
     questions,
+    requests,
     streams,
+    surveys,
     tables,
     visitors,
 )
@@ -31,5 +36,10 @@ ROUTERS: tuple[APIRouter, ...] = (
     people.router,
     tables.router,
     publications.router,
+    surveys.router,
+    projects.router,
+    requests.router,
+    charges.router,
+    packages.router,
 )
 """Every router of the API."""
