@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from atexit import register
 from functools import cache
-from tempfile import mkdtemp
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 from warnings import catch_warnings, simplefilter
 
@@ -53,7 +54,9 @@ def _clinic() -> Lab:
             "day": np.arange(len(who)) % _DAYS,
         }
     )
-    lab = create(f"{mkdtemp(prefix='sfumato-audit-')}/lab")
+    folder = TemporaryDirectory(prefix="sfumato-audit-")
+    lab = create(f"{folder.name}/lab")
+    register(_remove, lab, folder)
     columns = {
         "age": between(0, 110),
         "cost": between(-50, 5000),
@@ -68,6 +71,11 @@ def _clinic() -> Lab:
     for name in ("full", "rest"):
         lab.set_through(name, day=_DAYS)
     return lab
+
+
+def _remove(lab: Lab, folder: TemporaryDirectory[str]) -> None:
+    lab.ledger.close()
+    folder.cleanup()
 
 
 _ASKED = [0]
