@@ -3,8 +3,8 @@
 SFUMATO_SYNTHCITY=path/to/python python benchmarks/audit.py peers
 
 Neighbours replace one row by another with values that both tables have, which is the weakest reading of what
-synthcity claims. The checks are those that fail in the harness of Cebere and others, *Privacy in Theory, Bugs in
-Practice*, 2026: an exact mutual information decides on the network, and noise that is far too small or none.
+synthcity claims. The checks are those that fail in the harness of Cebere and others, *Privacy in Theory, Bugs
+in Practice*, 2026: an exact mutual information decides on the network, and noise is far too small or none.
 """
 
 from __future__ import annotations
