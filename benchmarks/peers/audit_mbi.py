@@ -3,8 +3,8 @@
 SFUMATO_MBI=path/to/python python benchmarks/audit.py peers
 
 No package of mbi has its mechanisms: they are scripts of its repository. What was wrong in JAM (mbi#65, since
-put right there) is written here in a few lines over tables, marginals and models of the package: a score is the
-error of the model less that of the public table, both on private rows, with the sensitivity of one of them.
+put right there) is written here in a few lines over tables, marginals and models of the package: a score is
+the error of the model less that of the public table, both on private rows, with the sensitivity of one.
 """
 
 from __future__ import annotations
