@@ -3,7 +3,7 @@
 This room imports no other room, so notebooks, documentation and pages can share it.
 """
 
-from sfumato.viz.account import budget_bar, budget_bars
+from sfumato.viz.account import budget_bar, budget_bars, burn_down
 from sfumato.viz.attacks import attack_bars
 from sfumato.viz.chart import Chart, check_target
 from sfumato.viz.curves import belief_curve, spent_curve, step_curve, tradeoff_curve
@@ -23,6 +23,7 @@ __all__ = [
     "belief_curve",
     "budget_bar",
     "budget_bars",
+    "burn_down",
     "check_target",
     "definition_table",
     "grouped_bars",

@@ -1,0 +1,19 @@
+"""The JSON API: one module for each noun, with a router that is listed here.
+
+Handlers read the request, call a function that the pages call too, and write its result.
+"""
+
+from fastapi import APIRouter
+
+from sfumato.server.api import catalog, ledger, people, publications, questions, tables, visitors
+
+ROUTERS: tuple[APIRouter, ...] = (
+    visitors.router,
+    catalog.router,
+    questions.router,
+    ledger.router,
+    people.router,
+    tables.router,
+    publications.router,
+)
+"""Every router of the API."""

@@ -1,0 +1,145 @@
+"""Questions of visitors: found, priced, released, refined and read again. The API and the pages call these.
+
+Every function takes a session, or a context and a visitor, and plain values.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from sfumato.errors import PolicyError, UsageError
+from sfumato.files.disk_errors import name_disk_errors
+from sfumato.files.durable import create_private_folder
+from sfumato.lab.query import Query
+from sfumato.server.access import open_session
+from sfumato.server.wire import QuestionBody, SpendBody, parse_spending, write_quote, write_release
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sfumato.curator.answers.release import Release
+    from sfumato.lab.session import Session
+    from sfumato.server.access import Visitor
+    from sfumato.server.context import ServerContext
+    from sfumato.server.keeping import KeptRelease
+
+
+def find_question(session: Session, asked: QuestionBody) -> Query:
+    """Return the question that was sent, for this session. Nothing is read or charged."""
+    if asked.sql is not None and asked.table is None and asked.steps is None:
+        found = session.sql(asked.sql)
+        bounded = asked.bounded
+        if bounded is None:
+            return found
+        if not hasattr(found, "bounded"):
+            raise UsageError("SF-W117", "Only a single question can be bounded.", try_="leave out bounded")
+        return found.bounded(groups=bounded.groups, rows=bounded.rows)
+    raise UsageError(
+        "SF-W118", "A question is sent as sql, or as a table with steps.", try_='{"sql": "SELECT COUNT(*) …"}'
+    )
+
+
+def quote_question(session: Session, asked: QuestionBody, spend: SpendBody) -> dict[str, Any]:
+    """Return price and expected error of a question. Nothing is read, and nothing is spent."""
+    return write_quote(find_question(session, asked).quote(**parse_spending(spend)))
+
+
+def release_question(
+    context: ServerContext, visitor: Visitor, asked: QuestionBody, spend: SpendBody, key: str | None
+) -> dict[str, Any]:
+    """Charge for a question, answer it, and keep what was asked so that it is found again."""
+    question = find_question(open_session(context, visitor), asked)
+    with _alone(context, visitor, asked.model_dump_json(), spend.model_dump_json()):
+        release = question.release(key=key, **parse_spending(spend))
+        answer = write_release(release)
+        _keep(context, visitor, asked, spend, answer)
+    return answer
+
+
+def refine_release(
+    context: ServerContext, visitor: Visitor, entry: int, spend: SpendBody, key: str | None
+) -> dict[str, Any]:
+    """Ask the question of a kept answer again with fresh noise, pay for it, and put both together."""
+    kept = read_release(context, visitor, entry)
+    session = open_session(context, visitor)
+    with _alone(context, visitor, f"refine {entry}", spend.model_dump_json()):
+        release = _read_again(context, session, kept).refine(key=key, **parse_spending(spend))
+        answer = write_release(release)
+        _keep(context, visitor, QuestionBody(**kept.question), spend, answer, refines=entry)
+    return answer
+
+
+def list_releases(context: ServerContext, visitor: Visitor, limit: int = 100) -> tuple[KeptRelease, ...]:
+    """Return the newest answers of an analyst, or for a steward those of everyone."""
+    return context.releases.list_releases(visitor.analyst, limit)
+
+
+def read_release(context: ServerContext, visitor: Visitor, entry: int) -> KeptRelease:
+    """Return an answer that the visitor got before, or for a steward that anyone got. It costs nothing."""
+    found = context.releases.find_release(entry, visitor.analyst)
+    if found is None:
+        raise PolicyError(
+            "SF-W116",
+            "No answer of yours has this entry.",
+            try_="GET /api/releases, or ask the question again",
+        )
+    return found
+
+
+def _read_again(context: ServerContext, session: Session, kept: KeptRelease) -> Release:
+    """Return a kept answer as the lab holds it. Nothing is charged: what is not kept any more is refused."""
+    spend = SpendBody(**kept.spend)
+    if kept.refines is not None:
+        earlier = context.releases.find_release(kept.refines, kept.analyst)
+        if earlier is not None:
+            return _read_again(context, session, earlier).refine(**parse_spending(spend))
+    question = find_question(session, QuestionBody(**kept.question))
+    if not isinstance(question, Query):
+        raise PolicyError("SF-W125", "Only the answer to a single question can be refined.")
+    found = question.find_answer(**parse_spending(spend))
+    if found is None:
+        raise PolicyError(
+            "SF-C136",
+            "The table has a new snapshot since this was answered; nothing was charged.",
+            why="the rows are other ones now, and two answers about different rows are not one",
+            try_="ask the question again",
+        )
+    return found
+
+
+@contextmanager
+def _alone(context: ServerContext, visitor: Visitor, *asked: str) -> Iterator[None]:
+    """Let one visitor send one question at a time, over all server processes of this machine.
+
+    Of two equal requests at once the second waits, and finds the answer of the first: it costs nothing.
+    """
+    text = json.dumps([visitor.analyst, *asked])
+    place = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:3]
+    folder = context.lab.folder / "asking"
+    with name_disk_errors():
+        create_private_folder(folder)
+        descriptor = os.open(folder / place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _keep(
+    context: ServerContext,
+    visitor: Visitor,
+    asked: QuestionBody,
+    spend: SpendBody,
+    answer: dict[str, Any],
+    refines: int | None = None,
+) -> None:
+    if answer["entry"] is None:  # public facts have no charge
+        return
+    said = (asked.model_dump(exclude_none=True), spend.model_dump(exclude_none=True))
+    context.releases.keep_release(answer["entry"], visitor.analyst or "", *said, answer, refines)
