@@ -38,7 +38,7 @@ FEWEST = 1000
 
 _CAREFUL = 1e-4  # level of the bounds that choose a set, so that none is chosen for its luck
 _FEW_HITS = 5  # expected hits below which a line bounds worse than two numbers
-_LIKELY = 0.03  # level of the bounds that choose the slope, nearest to the best in benchmarks/audit.py
+_UNLIKELY = 0.05  # level of the bounds that choose the slope
 _HALVINGS = 16  # of the noise that could be missing
 _SURE = 1.2816  # standard deviations that a normal number stays below nine times in ten
 
@@ -55,10 +55,11 @@ class _Measuring:
     @classmethod
     def plan(cls, claim: Claim, tried: Hits, trials: int, alpha: float) -> _Measuring:
         """Return how to measure, from hits among the outputs that chose the set."""
-        likely, unlikely = (hits * trials / tried.trials for hits in (tried.likely, tried.unlikely))
-        if min(likely, unlikely) < _FEW_HITS:
+        if min(tried.likely, tried.unlikely) * trials < _FEW_HITS * tried.trials:
             return cls(claim, None, alpha)
-        p, q = float(lower_bound(likely, trials, _LIKELY)), float(upper_bound(unlikely, trials, _LIKELY))
+        # A slope that is too steep costs much more than one that is too flat, so luck must not make it steep.
+        p = float(lower_bound(tried.likely, tried.trials, _UNLIKELY))
+        q = float(upper_bound(tried.unlikely, tried.trials, _UNLIKELY))
         return cls(claim, claim.slope(p, q), alpha)
 
     def bound(self, hits: Hits) -> tuple[Floats, Floats]:

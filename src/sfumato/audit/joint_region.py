@@ -72,10 +72,11 @@ def _cut_cells(hits: Hits, alpha: float, count: int) -> Floats:
 
 
 def _line(hits: Hits, slope: float, second: Floats) -> tuple[Floats, Floats]:
-    """Return the first probability at which the hits are the mean, and the deviation around it."""
+    """Return the first probability at which the hits are the mean, which may exceed 1, and its deviation."""
     n = hits.trials
-    centre = np.clip((hits.likely - slope * hits.unlikely) / n + slope * second, 0, 1)
-    variance = centre * (1 - centre) + slope**2 * second * (1 - second)
+    centre = (hits.likely - slope * hits.unlikely) / n + slope * second
+    likely = np.clip(centre, 0, 1)
+    variance = likely * (1 - likely) + slope**2 * second * (1 - second)
     return centre, np.sqrt(variance / n) + 1 / n
 
 
@@ -125,7 +126,7 @@ class _TailOfDifference:
     def least_first(self, level: float) -> Floats:
         """Return probabilities of X up to which the chance is at most the level."""
         centre, width = self.line
-        low = np.maximum(centre + (NormalDist().inv_cdf(level) - 0.5) * width, 0)
+        low = np.clip(centre + (NormalDist().inv_cdf(level) - 0.5) * width, 0, 1)
         high = np.minimum(low + width, 1)
         low = self._step_down(low, width, level)
         for _ in range(_HALVINGS):
