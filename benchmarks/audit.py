@@ -114,10 +114,7 @@ def _measure_tight() -> list[Row]:
         found = audit.run(answers, epsilon, samples=MILLION)
         name = f"randomized response ε = {epsilon}: share of the claim shown at 10⁶ samples"
         rows.append([name, f"{found.lower_bound / epsilon:.3f}"])
-    # One count grows by 1: the more cells there are, the nearer is the loss to ε, and the rarer.
-    found = audit.run(tuple(_modes(each) for each in (1, 0)), 2, samples=MILLION)
-    name = f"exponential mechanism ε = 2, mode of {CELLS} cells: share of the claim shown at 10⁶ samples"
-    rows.append([name, f"{found.lower_bound / 2:.3f}"])
+    rows.append(_measure_mode())
     for mu in (Fraction(1, 2), 1, 2):
         noise = GaussianNoise(FINE / Fraction(mu))
         found = audit.run(audit.pair(noise.release, 0, FINE), noise.event(FINE), samples=MILLION)
@@ -125,6 +122,16 @@ def _measure_tight() -> list[Row]:
     for row in rows:
         print(row, flush=True)
     return rows
+
+
+def _measure_mode() -> Row:
+    # One count grows by 1: the more cells there are, the nearer is the loss to ε, and the rarer.
+    sides = _modes(1), _modes(0)
+    shown = sorted(audit.run(sides, 2, samples=MILLION).lower_bound / 2 for _ in range(3))
+    name = (
+        f"exponential mechanism ε = 2, mode of {CELLS} cells: share of the claim at 10⁶ samples, median of 3"
+    )
+    return [name, f"{shown[1]:.3f} (from {shown[0]:.3f} to {shown[2]:.3f})"]
 
 
 def _answers(survey: Any, value: int) -> Any:

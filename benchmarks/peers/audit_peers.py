@@ -19,7 +19,7 @@ from diffprivlib.models import GaussianNB, KMeans, LogisticRegression
 from sfumato import audit
 from sfumato.audit.libraries import replay_libraries
 
-SAMPLES, NUMBERS = 5000, 30
+SAMPLES, NUMBERS = 3000, 30
 Row = list[Any]
 Table = tuple[np.ndarray, np.ndarray]
 
