@@ -37,8 +37,8 @@ FEWEST = 1000
 """Fewest samples of an audit."""
 
 _CAREFUL = 1e-4  # level of the bounds that choose a set, so that none is chosen for its luck
-_FEW_HITS = 5  # expected hits below which a line bounds worse than two numbers
-_UNLIKELY = 0.05  # level of the bounds that choose the slope
+_FEW_HITS = 50  # expected hits below which a line gains little, and loses much if its slope is wrong
+_UNLIKELY = 0.02  # level of the bounds that choose the slope
 _HALVINGS = 16  # of the noise that could be missing
 _SURE = 1.2816  # standard deviations that a normal number stays below nine times in ten
 
