@@ -32,6 +32,7 @@ QUICK = {
     "median",
     "count over days",
     "mean over days",
+    "fair coin",
     "KMeans",
     "LinearRegression",
     "LogisticRegression",
@@ -44,7 +45,7 @@ QUICK = {
 
 
 def test_every_kind_is_in_the_catalogue() -> None:
-    kinds = {"mechanism", "question", "stream", "generator"}
+    kinds = {"mechanism", "question", "stream", "survey", "generator"}
     kinds |= ({"deep"} if find_spec("torch") else set()) | ({"learner"} if find_spec("sklearn") else set())
     assert {each.kind for each in ENTRIES} == kinds
     assert len({(each.kind, each.name) for each in ENTRIES}) == len(ENTRIES)

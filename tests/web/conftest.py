@@ -204,7 +204,7 @@ def new_context(browser: Browser, lab_server: LabServer) -> Iterator[Callable[..
 
     def make(**options: Any) -> BrowserContext:
         context = browser.new_context(**{"base_url": lab_server.address, "viewport": DESK, **options})
-        context.set_default_timeout(10_000)
+        context.set_default_timeout(60_000)
         context.add_init_script(_REPORT_VIOLATIONS)
         made.append(context)
         return context

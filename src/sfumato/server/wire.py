@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictFloat, StrictInt, Stric
 
 from sfumato.curator.catalog.description import PublicFacts
 from sfumato.errors import UsageError
+from sfumato.server.remote.answer_forms import write_form
 
 if TYPE_CHECKING:
     from sfumato.curator.payer import Spending
@@ -47,6 +48,7 @@ class QuestionBody(WireBody):
     sql: StrictStr | None = Field(None, max_length=MOST_SQL, examples=["SELECT COUNT(*) AS n FROM visits"])
     bounded: BoundedBody | None = None
     table: StrictStr | None = Field(None, max_length=200)
+    graph: StrictStr | None = Field(default=None, max_length=200)
     steps: list[Any] | None = Field(None, max_length=50)
 
 
@@ -181,7 +183,8 @@ def write_quote(quote: Any) -> dict[str, Any]:
     if isinstance(quote, PublicFacts):
         said = {"facts": said}
     known = {"admitted": bool(getattr(quote, "admitted", True)), "free": bool(getattr(quote, "free", True))}
-    return cast("dict[str, Any]", write_plain(said | known | {"text": str(quote)}))
+    form = write_form(quote, write_quote) if isinstance(quote, PublicFacts) else {}
+    return cast("dict[str, Any]", write_plain(said | known | form | {"text": str(quote)}))
 
 
 def write_release(release: Any) -> dict[str, Any]:
@@ -193,4 +196,5 @@ def write_release(release: Any) -> dict[str, Any]:
         said["columns"] = write_plain(release.to_arrow().to_pydict())
     receipts = getattr(release, "receipts", ())
     receipt = getattr(release, "receipt", None) or (receipts[-1] if receipts else None)
-    return {"entry": None if receipt is None else receipt.entry, **said, "text": str(release)}
+    form = write_plain(write_form(release, write_release))
+    return {"entry": None if receipt is None else receipt.entry, **said, **form, "text": str(release)}

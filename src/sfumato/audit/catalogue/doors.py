@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from atexit import register
 from functools import cache
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 from warnings import catch_warnings, simplefilter
 
 import numpy as np
 
 from sfumato.audit.catalogue.entries import CatalogueEntry
+from sfumato.audit.catalogue.scratch_labs import create_scratch_lab
 from sfumato.audit.gate import question
 from sfumato.audit.replay import replay
 from sfumato.privacy.events import Gaussian
@@ -38,7 +37,6 @@ def _clinic() -> Lab:
     import pyarrow as pa
 
     from sfumato.curator.catalog.columns import between, one_of
-    from sfumato.lab.lab import create
     from sfumato.privacy.budget import Budget
     from sfumato.privacy.units import Unit
 
@@ -54,9 +52,7 @@ def _clinic() -> Lab:
             "day": np.arange(len(who)) % _DAYS,
         }
     )
-    folder = TemporaryDirectory(prefix="sfumato-audit-")
-    lab = create(f"{folder.name}/lab")
-    register(_remove, lab, folder)
+    lab = create_scratch_lab()
     columns = {
         "age": between(0, 110),
         "cost": between(-50, 5000),
@@ -71,11 +67,6 @@ def _clinic() -> Lab:
     for name in ("full", "rest"):
         lab.set_through(name, day=_DAYS)
     return lab
-
-
-def _remove(lab: Lab, folder: TemporaryDirectory[str]) -> None:
-    lab.ledger.close()
-    folder.cleanup()
 
 
 _ASKED = [0]

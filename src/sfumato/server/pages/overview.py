@@ -8,12 +8,12 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 
 from sfumato import viz
 from sfumato.curator.payer import population_account
-from sfumato.lab.budget_view import AccountView
-from sfumato.lab.burn_down import BudgetPoint, trace_budget
+from sfumato.lab.budget_view import AccountView, BudgetPoint, trace_budget
+from sfumato.lab.work.requests import OPEN, BudgetRequest
 from sfumato.ledger.api import parse_account
 from sfumato.server.access import Role, Visitor, allow, open_session
 from sfumato.server.context import ServerContext, get_context
-from sfumato.server.pages.release_view import ReleaseLine, list_release_lines
+from sfumato.server.pages.release_view import list_release_lines
 from sfumato.server.pages.rendering import format_number, render
 from sfumato.viz import Chart
 
@@ -66,7 +66,8 @@ def show_overview(request: Request, visitor: SignedIn, context: Context) -> HTML
         "curves": [_trace(context, each) for each in accounts if parse_account(each.name)[1] is None],
         "tables": session.tables.tables,
         "lifetimes": [each.sentence() for each in session.budget.lifetimes],
-        "releases": _list_latest(context, visitor),
+        "releases": list_release_lines(context, visitor, LATEST),
+        "requests": list_open_requests(context, visitor),
     }
     return render(request, visitor, "overview.html", **facts)
 
@@ -110,5 +111,8 @@ def _trace(context: ServerContext, account: AccountView) -> BurnDown:
     return BurnDown(population, picture, points)
 
 
-def _list_latest(context: ServerContext, visitor: Visitor) -> list[ReleaseLine]:
-    return list_release_lines(context, visitor, LATEST)
+def list_open_requests(context: ServerContext, visitor: Visitor) -> list[BudgetRequest]:
+    """Return the requests for budget that wait: an analyst's own, or for a steward everyone's."""
+    desk, name = context.lab.request_desk, visitor.analyst
+    found = desk.list_received() if name is None else desk.list_sent(name)
+    return [each for each in found if each.state == OPEN]

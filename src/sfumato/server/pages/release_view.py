@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from sfumato import viz
@@ -159,7 +161,8 @@ def list_receipt(answer: dict[str, Any]) -> list[tuple[str, str]]:
     }
     lines = [(said, str(receipt[name])) for name, said in names.items() if name in receipt]
     if "guess" in receipt:
-        share = f"{100 * float(receipt['guess']):.1f}"
+        # Rounded up, as the receipt itself is: it says "at most".
+        share = f"{math.ceil(Fraction(receipt['guess']) * 1000) / 10:.1f}"
         said = f"by this answer alone, a 50:50 guess about one {receipt['unit']} is right at most {share} %"
         lines.append(("odds", f"{said} of the time"))
     return lines
@@ -179,11 +182,9 @@ def _arguments(fields: dict[str, Any]) -> str:
 
 
 def _quote(text: str) -> str:
-    return (
-        f'"""{text}"""'
-        if "\n" in text and '"""' not in text and "\\" not in text
-        else json.dumps(text, ensure_ascii=False)
-    )
+    """Return a text as Python has it. Whoever copies it runs it, so nothing may end the quotes early."""
+    plain = "\n" in text and '"' not in text and "\\" not in text and text.replace("\n", "").isprintable()
+    return f'"""{text}"""' if plain else json.dumps(text, ensure_ascii=False)
 
 
 def _write_value(value: Any) -> str:

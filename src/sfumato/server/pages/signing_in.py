@@ -53,7 +53,12 @@ def sign_in(
         )
         facts = {"next": keep_own_path(next), "error": wrong, "name": name}
         return render(request, visitor, "login.html", status=403, **facts)
-    answer = RedirectResponse(keep_own_path(next), 303)
+    return give_cookie(context, person, keep_own_path(next))
+
+
+def give_cookie(context: ServerContext, person: Person, path: str) -> RedirectResponse:
+    """Return the way to a page, with the cookie that keeps a person signed in."""
+    answer = RedirectResponse(path, 303, {"Cache-Control": "no-store"})
     seconds = context.settings.cookie_seconds
     cookie = context.people.make_token(person.name, seconds=seconds, purpose="page")
     answer.set_cookie(
