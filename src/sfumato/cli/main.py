@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 import sfumato
-from sfumato.cli import attacks, audits, ledger, questions, steward, streams, synth, tables
+from sfumato.cli import attacks, audits, feeds, ledger, questions, steward, streams, synth, tables
 from sfumato.cli.output import CodedGroup
 
 
@@ -40,4 +40,5 @@ main.add_command(synth.synth)
 main.add_command(streams.stream)
 main.add_command(ledger.ledger)
 main.add_command(attacks.attack)
+main.add_command(feeds.mirror)
 main.add_command(audits.audit)

@@ -455,6 +455,16 @@ CODES: dict[str, str] = {
     "SF-U102": "The command writes a synthetic table as Parquet or CSV. The path is checked before anything is charged.",
     "SF-U103": "Published synthetic tables are found by their names, which `sfumato published` shows.",
     "SF-U104": "Some options of `sfumato synth` do not go together; `sfumato synth --help` says what each is for.",
+    # feeds
+    "SF-F101": "A feed has a name that is a plain word in URLs and in SQL: small letters, digits and underscores, beginning with a letter.",
+    "SF-F103": "There is no feed of this name, or it is not for you: feeds of what was published are for everyone, others for the analyst who paid and for the steward. Both cases say the same.",
+    "SF-F104": "A feed is a table. Answers of SQL questions and frames are; models and streams have addresses of their own.",
+    "SF-F105": "The number of feeds that one analyst keeps is limited. Answers stay in the ledger whether or not they are kept as feeds.",
+    "SF-F106": "Feeds give answers that were paid for, and ask nothing new. Release the question at this price first; the same question and price is then free.",
+    "SF-F110": "A mirror is a schema of a PostgreSQL database. Its address has this form, with the schema after #.",
+    "SF-F111": "A mirror replaces all tables of its schema, so it only writes to a schema that it made itself. Name one that does not exist yet.",
+    "SF-F112": "The database failed or refused while the mirror was written. All of it is one transaction, so nothing has changed there.",
+    "SF-F113": "The role in the mirror's address lacks a right. It needs to create its schema once, and the reader's role if that does not exist.",
     # after the charge
     "SF-X901": "Something failed after the charge. Every such failure prints this same sentence, because an error message is a release too. The charge stands. The steward finds the incident in the log.",
 }

@@ -1,0 +1,19 @@
+"""Commands about answers that programs fetch: mirror."""
+
+from __future__ import annotations
+
+import click
+
+import sfumato as sf
+from sfumato.cli.output import as_json, lab_option, show
+
+
+@click.command()
+@click.argument("address", envvar="SFUMATO_MIRROR")
+@lab_option
+@click.option("--analyst", "analysts", multiple=True, help="Write the feeds of this analyst too.")
+@click.option("--reader", help="Role that may read the tables and nothing else; made if need be.")
+@as_json
+def mirror(address: str, folder: str, analysts: tuple[str, ...], reader: str | None, as_json: bool) -> None:
+    """Write published answers into the schema at ADDRESS: postgresql://user@host/database#schema."""
+    show(sf.open(folder).mirror(address, analysts=analysts, reader=reader), as_json)
