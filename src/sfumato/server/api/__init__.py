@@ -1,0 +1,11 @@
+"""The JSON API: one module for each noun, with a router that is listed here.
+
+Handlers read the request, call a function that the pages call too, and write its result.
+"""
+
+from fastapi import APIRouter
+
+from sfumato.server.api import catalog, questions, visitors
+
+ROUTERS: tuple[APIRouter, ...] = (visitors.router, catalog.router, questions.router)
+"""Every router of the API."""

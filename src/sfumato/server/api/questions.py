@@ -1,0 +1,42 @@
+"""Questions: their quotes, their releases, refinements, and answers that were given before."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Path, Query
+
+from sfumato.server import questions
+from sfumato.server.access import Role, Visitor, allow, open_session
+from sfumato.server.context import ServerContext, get_context
+from sfumato.server.wire import FactsBody, QuoteBody, QuoteRequestBody, ReleaseBody, ReleaseRequestBody
+
+router = APIRouter(prefix="/api", tags=["questions"])
+
+Asker = Annotated[Visitor, Depends(allow(Role.STEWARD, Role.ANALYST))]
+Context = Annotated[ServerContext, Depends(get_context)]
+Entry = Annotated[int, Path(ge=0, le=2**53)]
+
+
+@router.post("/quote", response_model=QuoteBody)
+def quote(body: QuoteRequestBody, visitor: Asker, context: Context) -> dict[str, Any]:
+    """Return the price and the expected error of a question. Nothing is read, and nothing is spent."""
+    return questions.quote_question(open_session(context, visitor), body.question, body.spend)
+
+
+@router.post("/release", response_model=ReleaseBody)
+def release(body: ReleaseRequestBody, visitor: Asker, context: Context) -> dict[str, Any]:
+    """Charge for a question and answer it. The same question again, or the same key, costs nothing."""
+    return questions.release_question(context, visitor, body.question, body.spend, body.key)
+
+
+@router.get("/releases", response_model=FactsBody)
+def list_releases(
+    visitor: Asker, context: Context, limit: Annotated[int, Query(ge=1, le=1000)] = 100
+) -> dict[str, Any]:
+    """Return the newest answers of the visitor, or for a steward those of everyone."""
+    return {"releases": [each.to_dict() for each in questions.list_releases(context, visitor, limit)]}
+
+
+@router.get("/releases/{entry}", response_model=FactsBody)
+def read_release(entry: Entry, visitor: Asker, context: Context) -> dict[str, Any]:
+    """Return an answer that was given before. It costs nothing."""
+    return questions.read_release(context, visitor, entry).to_dict()

@@ -1,0 +1,31 @@
+"""What every handler needs: the lab, the settings, and who may do what."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+from fastapi import Request
+
+if TYPE_CHECKING:
+    from sfumato.lab.lab import Lab
+    from sfumato.server.keeping import ReleaseStore
+    from sfumato.server.observing import RequestCounters
+    from sfumato.server.people import PeopleStore
+    from sfumato.server.rates import RequestRates
+    from sfumato.server.settings import ServerSettings
+
+
+@dataclass(frozen=True, slots=True)
+class ServerContext:
+    """What every handler needs. One is made for each server process."""
+
+    lab: "Lab"
+    settings: "ServerSettings"
+    people: "PeopleStore"
+    releases: "ReleaseStore"
+    rates: "RequestRates"
+    counters: "RequestCounters"
+
+
+def get_context(request: Request) -> ServerContext:
+    """Return what the application was made with."""
+    return cast("ServerContext", request.app.state.context)

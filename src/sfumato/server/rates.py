@@ -1,0 +1,72 @@
+"""How often one person, or one address, may ask: buckets of tokens that fill again with time."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from sfumato.errors import PolicyError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sfumato.server.settings import ServerSettings
+
+_MOST_BUCKETS = 10_000
+"""Buckets that are kept; those that are full again are dropped first."""
+
+
+class RequestRates:
+    """Counts requests of people, and wrong tokens of addresses. Each server process counts for itself."""
+
+    def __init__(self, settings: ServerSettings, clock: Callable[[], float] = time.monotonic) -> None:
+        self._requests = _Buckets(settings.requests_per_second, settings.request_burst, clock)
+        self._wrong = _Buckets(settings.wrong_tokens_per_second, settings.wrong_token_burst, clock)
+
+    def count_request(self, whose: str) -> None:
+        """Count a request of a person or an address, or refuse it."""
+        self._requests.take(whose)
+
+    def count_wrong_token(self, address: str) -> None:
+        """Count a wrong token or password that an address sent, or refuse it before it is looked at."""
+        self._wrong.take(address)
+
+    def require_patience(self, address: str) -> None:
+        """Refuse an address that has sent too many wrong tokens."""
+        self._wrong.require(address)
+
+
+class _Buckets:
+    def __init__(self, rate: float, burst: int, clock: Callable[[], float]) -> None:
+        self._rate, self._burst, self._clock = rate, float(burst), clock
+        self._lock = threading.Lock()
+        self._levels: dict[str, tuple[float, float]] = {}
+
+    def take(self, whose: str) -> None:
+        with self._lock:
+            level = self._level(whose)
+            if level >= 1:
+                self._levels[whose] = (level - 1, self._clock())
+        self._refuse(level)
+
+    def require(self, whose: str) -> None:
+        with self._lock:
+            level = self._level(whose)
+        self._refuse(level)
+
+    def _level(self, whose: str) -> float:
+        now = self._clock()
+        if len(self._levels) > _MOST_BUCKETS:
+            self._levels = {
+                name: (level, then)
+                for name, (level, then) in self._levels.items()
+                if level + (now - then) * self._rate < self._burst
+            }
+        level, then = self._levels.get(whose, (self._burst, now))
+        return min(self._burst, level + (now - then) * self._rate)
+
+    def _refuse(self, level: float) -> None:
+        if level < 1:
+            seconds = max(1, round((1 - level) / self._rate + 0.5))
+            raise PolicyError("SF-W108", "Too many requests came at once.", try_=f"again in {seconds} s")
