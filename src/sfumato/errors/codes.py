@@ -465,6 +465,9 @@ CODES: dict[str, str] = {
     "SF-F111": "A mirror replaces all tables of its schema, so it only writes to a schema that it made itself. Name one that does not exist yet.",
     "SF-F112": "The database failed or refused while the mirror was written. All of it is one transaction, so nothing has changed there.",
     "SF-F113": "The role in the mirror's address lacks a right. It needs to create its schema once, and the reader's role if that does not exist.",
+    "SF-F120": "The address of a feed ends with the format: .csv, .parquet or .json. OData has the address /feeds/odata.",
+    "SF-F121": "A $filter compares columns of the feed with texts in quotes, numbers, dates such as 2026-01-31, true, false and null, by eq, ne, gt, ge, lt, le and in, joined by and, or and not. contains, startswith, endswith, tolower, toupper, trim, length, year, month and day are known.",
+    "SF-F122": "Feeds understand the query options $select, $filter, $orderby, $top, $skip, $count and $format of OData, each once.",
     # after the charge
     "SF-X901": "Something failed after the charge. Every such failure prints this same sentence, because an error message is a release too. The charge stands. The steward finds the incident in the log.",
     # the server

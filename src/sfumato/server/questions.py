@@ -5,10 +5,12 @@ Every function takes a session, or a context and a visitor, and plain values.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from sfumato.errors import PolicyError, UsageError
+from sfumato.errors import PolicyError, SfumatoError, UsageError
 from sfumato.server.access import open_session
+from sfumato.server.feeds.reading import keep_released
 from sfumato.server.wire import QuestionBody, SpendBody, parse_spending, write_quote, write_release
 
 if TYPE_CHECKING:
@@ -47,6 +49,9 @@ def release_question(
     release = question.release(key=key, **parse_spending(spend))
     answer = write_release(release)
     _keep(context, visitor, asked, spend, answer)
+    # It is charged and on its way: that it can have no address of its own is no reason to withhold it.
+    with suppress(SfumatoError):
+        keep_released(context, visitor, release, asked, spend)
     return answer
 
 

@@ -6,12 +6,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sfumato.curator.catalog.publications import write_spend
+from sfumato.curator.payer import REVOKED, no_quota_error
 from sfumato.errors import SfumatoError
 from sfumato.lab.feeds.feed import PUBLISHED, SYNTHETIC, Feed, FeedCard
 from sfumato.lab.feeds.naming import simplify_name
 from sfumato.lab.feeds.shelf import FeedShelf, no_such_feed, normalize_text
 from sfumato.lab.feeds.tabulate import digest_table, tabulate_answer
 from sfumato.lab.published import Published, list_publications
+from sfumato.ledger.api import parse_account
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -58,6 +60,15 @@ def find_released_feed(lab: LabAccess, owner: str | None, name: str) -> Feed:
     if found is None:
         raise no_such_feed(name)
     return found
+
+
+def require_quota(lab: LabAccess, analyst: str | None) -> None:
+    """Refuse an analyst from whom every quota was taken away: what they paid for is not read any more."""
+    if analyst is None:
+        return
+    held = [name for name in lab.ledger.list_accounts() if parse_account(name)[1] == analyst]
+    if all(lab.ledger.read_budget(name) == REVOKED for name in held):
+        raise no_quota_error(analyst)
 
 
 def _make_feed(name: str, published: Published | PublishedTable) -> Feed:

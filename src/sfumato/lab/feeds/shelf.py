@@ -113,6 +113,7 @@ class FeedShelf:
             with suppress(FileExistsError):
                 create_empty_private_file(self._file)
         with closing(sqlite3.connect(self._file, timeout=_WAIT)) as connection:
+            connection.execute("PRAGMA synchronous=NORMAL")  # a feed that is lost can be kept again
             if connection.execute("PRAGMA user_version").fetchone()[0] == 0:
                 connection.execute(_TABLE)
                 connection.execute(_INDEX)

@@ -149,6 +149,11 @@ def count_rows(entity_set: EntitySet, options: FeedOptions) -> bytes:
     return str(options.apply(entity_set.list_rows())[1]).encode()
 
 
+def write_error(code: str, message: str) -> bytes:
+    """Return an error as OData clients expect it."""
+    return _dump({"error": {"code": code, "message": message}})
+
+
 def _write_row(row: Mapping[str, Any], shown: Sequence[str], large_as_text: bool) -> dict[str, Any]:
     return {name: write_cell(row[name], large_as_text=large_as_text) for name in shown}
 
