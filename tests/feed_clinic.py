@@ -44,7 +44,6 @@ def make_clinic(folder: Path) -> Lab:
         },
         budget=sf.Budget(epsilon=20),
     )
-    lab.set_pace("visits", seconds=0.02)  # replies of so small a table can leave soon
     lab.grant("ada", epsilon=5)
     lab.grant("bob", epsilon=5)
     lab.publish(BY_WARD, epsilon=0.5, name="by_ward")
