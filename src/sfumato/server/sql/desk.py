@@ -11,6 +11,7 @@ import select
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -59,13 +60,18 @@ class AnswerDesk:
         """Whether the process still runs."""
         return self._process.poll() is None
 
+    def cancel(self) -> None:
+        """End the process in the middle of a SELECT, from another thread than the one that waits for it."""
+        self._process.kill()
+
     def close(self) -> None:
-        """End the process, also in the middle of a SELECT."""
+        """End the process, and let go of it."""
         self._process.kill()
         self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None and not pipe.closed:
-                pipe.close()
+            if pipe is not None:
+                with suppress(OSError):  # what was not sent yet cannot be sent any more
+                    pipe.close()
 
     def _send(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         assert self._process.stdin is not None  # noqa: S101  as it was started
@@ -74,7 +80,7 @@ class AnswerDesk:
             self._process.stdin.flush()
             reply: dict[str, Any] = json.loads(self._read_line())
         except (OSError, ValueError, TimeoutError):
-            self._process.kill()
+            self.close()
             raise PolicyError(
                 "SF-F136",
                 "This took too long, needed too much memory, or was cancelled.",

@@ -93,6 +93,11 @@ class ShelfView:
             raise PolicyError("SF-F132", f"{needed} values are needed for the parameters.")
         return self._open_desk().run_select(prepared.sql, values[: prepared.used])
 
+    def cancel(self) -> None:
+        """End the SELECT that the desk is at."""
+        if self._desk is not None:
+            self._desk.cancel()
+
     def close(self) -> None:
         """End the desk. The next SELECT opens another."""
         if self._desk is not None:

@@ -153,7 +153,7 @@ class StatementRunner:
 
     def cancel(self) -> None:
         """End a SELECT about released tables. A question goes on: it is charged, and asking again is free."""
-        self._shelf.close()
+        self._shelf.cancel()
 
     def close(self) -> None:
         """End what the connection holds."""
