@@ -150,117 +150,50 @@ def fill_catalog(tables: Sequence[ShownTable], user: str, database: str) -> Load
 
 
 def _add_table(load: Load, oid: int, table: ShownTable, database: str) -> None:
-    live = table.rows is None
+    where = {"table_catalog": database, "table_schema": table.schema, "table_name": table.name}
+    shown = {"oid": oid, "relname": table.name, "relnamespace": _SPACES[table.schema]}
+    sizes = {"relnatts": len(table.columns), "reltuples": len(table.rows or ())}
+    kind = "v" if table.rows is None else "r"
+    _add(load, "pg_class", relkind=kind, **shown, **sizes, **_CLASS)
+    _add(load, "pg_description", objoid=oid, classoid=1259, objsubid=0, description=table.comment)
+    listed = {"table_type": "VIEW" if table.rows is None else "BASE TABLE", "is_insertable_into": "NO"}
+    _add(load, "tables", is_typed="NO", **listed, **where)
     if table.rows is not None:
         load[table.schema][table.name] = {"columns": table.columns, "rows": table.rows}
-    flags = dict.fromkeys(
-        (
-            "relhasindex",
-            "relisshared",
-            "relhasrules",
-            "relhastriggers",
-            "relhassubclass",
-            "relrowsecurity",
-            "relforcerowsecurity",
-            "relispartition",
-            "relchecks",
-            "reltoastrelid",
-            "reloftype",
-            "reltablespace",
-            "relpages",
-            "relallvisible",
-        ),
-        0,
-    )
-    rows = 0 if table.rows is None else len(table.rows)
-    _add(
-        load,
-        "pg_class",
-        oid=oid,
-        relname=table.name,
-        relnamespace=_SPACES[table.schema],
-        relowner=_OWNER,
-        relkind="v" if live else "r",
-        relpersistence="p",
-        relreplident="n",
-        relam=_HEAP,
-        relnatts=len(table.columns),
-        reltuples=rows,
-        reltype=0,
-        **flags,
-    )
-    _add(load, "pg_description", objoid=oid, classoid=1259, objsubid=0, description=table.comment)
-    where = {"table_catalog": database, "table_schema": table.schema, "table_name": table.name}
-    _add(
-        load,
-        "tables",
-        table_type="VIEW" if live else "BASE TABLE",
-        is_insertable_into="NO",
-        is_typed="NO",
-        **where,
-    )
-    if not live:
-        _add(
-            load,
-            "pg_tables",
-            schemaname=table.schema,
-            tablename=table.name,
-            hasindexes=0,
-            hasrules=0,
-            hastriggers=0,
-            rowsecurity=0,
-        )
+        _add(load, "pg_tables", schemaname=table.schema, tablename=table.name, **_PLAIN_TABLE)
     for number, (name, kind) in enumerate(table.columns, start=1):
-        _add_column(load, oid, number, name, kind, where)
+        _add_column(load, oid, number, name, kind)
+        described = {"column_name": name, "ordinal_position": number, "data_type": _LONG[kind]}
+        udt = {"udt_catalog": database, "udt_schema": "pg_catalog", "udt_name": TYPE_NAMES[kind]}
+        _add(load, "columns", **described, **udt, **_COLUMN, **where)
 
 
-def _add_column(load: Load, oid: int, number: int, name: str, kind: str, where: dict[str, str]) -> None:
-    none = dict.fromkeys(
-        (
-            "attisdropped",
-            "attnotnull",
-            "atthasdef",
-            "attcollation",
-            "attndims",
-            "atthasmissing",
-            "attinhcount",
-        ),
-        0,
-    )
-    texts = {
-        "attidentity": "",
-        "attgenerated": "",
-        "attcompression": "",
-        "attstorage": "x" if kind == "text" else "p",
-    }
-    _add(
-        load,
-        "pg_attribute",
-        attrelid=oid,
-        attname=name,
-        atttypid=OIDS[kind],
-        attnum=number,
-        atttypmod=-1,
-        attstattarget=-1,
-        attislocal=1,
-        **none,
-        **texts,
-    )
-    _add(
-        load,
-        "columns",
-        column_name=name,
-        ordinal_position=number,
-        is_nullable="YES",
-        data_type=_LONG[kind],
-        udt_catalog=where["table_catalog"],
-        udt_schema="pg_catalog",
-        udt_name=TYPE_NAMES[kind],
-        is_updatable="NO",
-        is_generated="NEVER",
-        is_identity="NO",
-        **where,
-    )
+def _add_column(load: Load, oid: int, number: int, name: str, kind: str) -> None:
+    storage = "x" if kind == "text" else "p"
+    named = {"attrelid": oid, "attname": name, "attnum": number, "atttypid": OIDS[kind]}
+    _add(load, "pg_attribute", attstorage=storage, **named, **_ATTRIBUTE)
+
+
+_PLAIN_TABLE = dict.fromkeys(("hasindexes", "hasrules", "hastriggers", "rowsecurity"), 0)
+_CLASS: dict[str, Any] = {
+    "relowner": _OWNER,
+    "relpersistence": "p",
+    "relreplident": "n",
+    "relam": _HEAP,
+    "reltype": 0,
+    **dict.fromkeys(("relhasindex", "relisshared", "relhasrules", "relhastriggers", "relhassubclass"), 0),
+    **dict.fromkeys(("relrowsecurity", "relforcerowsecurity", "relispartition", "relchecks"), 0),
+    **dict.fromkeys(("reltoastrelid", "reloftype", "reltablespace", "relpages", "relallvisible"), 0),
+}
+_ATTRIBUTE: dict[str, Any] = {
+    "atttypmod": -1,
+    "attstattarget": -1,
+    "attislocal": 1,
+    **dict.fromkeys(("attisdropped", "attnotnull", "atthasdef", "attcollation", "attndims"), 0),
+    **dict.fromkeys(("atthasmissing", "attinhcount"), 0),
+    **dict.fromkeys(("attidentity", "attgenerated", "attcompression"), ""),
+}
+_COLUMN = {"is_nullable": "YES", "is_updatable": "NO", "is_generated": "NEVER", "is_identity": "NO"}
 
 
 def _add(load: Load, table: str, **cells: Any) -> None:
