@@ -73,12 +73,12 @@ answer.to_arrow(), answer.interval(), str(answer)"""
     assert loaded_after(asked).isdisjoint(OPTIONAL)
 
 
-LEARNING = tuple(f"sfumato.{name}." for name in ("deep", "learn"))
+BUILT_ON_EXTRAS = tuple(f"sfumato.{name}." for name in ("deep", "learn", "server"))
 
 
-def test_every_module_but_the_learners_imports_without_extras() -> None:
-    """Learners are scikit-learn's in kind, and are imported when they are first named."""
-    others = (name for name in modules() if not f"{name}.".startswith(LEARNING))
+def test_all_but_learners_and_the_server_imports_without_extras() -> None:
+    """Those are scikit-learn's, torch's and FastAPI's in kind, and are imported when they are first named."""
+    others = (name for name in modules() if not f"{name}.".startswith(BUILT_ON_EXTRAS))
     assert loaded_after("\n".join(f"import {name}" for name in others)).isdisjoint(OPTIONAL)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 
@@ -28,10 +29,10 @@ def mirror(address: str, folder: str, analysts: tuple[str, ...], reader: str | N
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", default=5433, show_default=True, help="Port to listen on; 0 takes a free one.")
 @click.option(
-    "--certificate", type=Path, help="PEM file with a certificate for TLS; needed beyond this machine."
+    "--tls-cert", type=Path, help="File with the TLS certificate chain; needed beyond this machine."
 )
-@click.option("--key", type=Path, help="PEM file with the certificate's private key.")
-def serve_sql(folder: str, host: str, port: int, certificate: Path | None, key: Path | None) -> None:
+@click.option("--tls-key", type=Path, help="File with its private key.")
+def serve_sql(folder: str, host: str, port: int, tls_cert: Path | None, tls_key: Path | None) -> None:
     """Let psql and other tools that speak PostgreSQL read what LAB released, and ask at a price.
 
     People connect with their name and a token as the password. What was released and published is free.
@@ -50,9 +51,10 @@ def serve_sql(folder: str, host: str, port: int, certificate: Path | None, key: 
         for each in (lab, people):
             stack.callback(each.close)
         door = stack.enter_context(
-            closing(SqlDoor(lab, people, rates, DoorSettings(host, port, certificate, key)))
+            closing(SqlDoor(lab, people, rates, DoorSettings(host, port, tls_cert, tls_key)))
         )
-        mode = " sslmode=require" if certificate else ""
+        mode = " sslmode=require" if tls_cert else ""
         print_text(f'psql "host={host} port={door.port} user=NAME dbname=sfumato{mode}"  (Ctrl-C ends)')
+        sys.stdout.flush()  # whoever reads this through a pipe waits for the port
         with suppress(KeyboardInterrupt):
             door.serve()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 import sfumato
-from sfumato.cli import attacks, audits, feeds, ledger, questions, steward, streams, synth, tables
+from sfumato.cli import attacks, audits, feeds, ledger, questions, serve, steward, streams, synth, tables
 from sfumato.cli.output import CodedGroup
 
 
@@ -30,6 +30,7 @@ def demo(output: str) -> None:
 main.add_command(steward.init)
 main.add_command(tables.table)
 main.add_command(steward.user)
+main.add_command(serve.serve)
 main.add_command(questions.quote)
 main.add_command(questions.ask)
 main.add_command(questions.publish)

@@ -88,6 +88,8 @@ class Lab:
         self.ledger.claim(identity)
         self.incidents = Incidents(folder / "incidents.log")
         self._publications = Publications(folder / "published.json")
+        self.reader_places: int | None = None
+        """Questions of hostile sessions that are read at a time; None for as many as there are processors."""
 
     # ---- the steward ----
 
@@ -278,7 +280,9 @@ class Lab:
             self._catalog.replace_terms(table)
 
     @overload
-    def publish(self, asked: str, *, name: str | None = None, **spend: Unpack[Spending]) -> Release: ...
+    def publish(
+        self, asked: str, *, hostile: bool = False, name: str | None = None, **spend: Unpack[Spending]
+    ) -> Release: ...
 
     @overload
     def publish(
@@ -301,6 +305,7 @@ class Lab:
         A `sf.synth.Marginals` is fitted on `columns` of `table`, unless it was fitted in this lab before, and
         one synthetic table of so many rows is kept with its card: the same file for everyone, whatever
         happens to the table. `key` numbers its rows. A `sf.synth.Twin` is published likewise.
+        With `hostile` a question is asked as in a hostile session.
         """
         if isinstance(asked, str):
             return self._publish_question(asked, **more)
@@ -308,9 +313,11 @@ class Lab:
 
         return publish_table(self, self.session().fit, self._catalog.lock_for_change, asked, **more)
 
-    def _publish_question(self, sql: str, *, name: str | None = None, **spend: Unpack[Spending]) -> Release:
+    def _publish_question(
+        self, sql: str, *, hostile: bool = False, name: str | None = None, **spend: Unpack[Spending]
+    ) -> Release:
         named = None if name is None else require_feed_name(name)  # before anything is charged
-        release = self.session().question(sql).release(**spend)
+        release = self.session(hostile=hostile).question(sql).release(**spend)
         asked = {name: value for name, value in spend.items() if value is not None}
         # What was declared is kept beside the question: its answer stays readable when tables change.
         tables = {table.name: table for table in release.tables}
@@ -463,7 +470,7 @@ class Lab:
         from sfumato.curator.hostile.host import WorkerHost
         from sfumato.curator.hostile.reading import SlotReader
 
-        workers = WorkerHost(self.folder, self._schema)
+        workers = WorkerHost(self.folder, self._schema, places=self.reader_places)
         workers.start()
         return SlotReader(workers, self.engine)
 

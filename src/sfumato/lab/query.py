@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from sfumato.curator.answers.expected_error import QuestionError, check_given, find_cheapest_spend
 from sfumato.curator.answers.measure import Measure
 from sfumato.curator.answers.post_processing import require_numbers
 from sfumato.curator.answers.release import Release
 from sfumato.curator.answers.stages import require_types
+from sfumato.curator.payer import find_kept
 from sfumato.curator.plan.plan import price_question
 from sfumato.curator.plan.resolved import ResolvedQuestion
 from sfumato.curator.question.measurement import ContributionLimits
@@ -61,6 +62,12 @@ class Query(Measure[Release]):
         """The question with its names looked up."""
         return self._resolve()
 
+    def find_answer(self, **spending: Unpack[Spending]) -> Release | None:
+        """Return the answer that was kept for this question at this spend, if any; this never charges."""
+        plan = self.plan(spending)
+        kept = find_kept(self._payer.lab.ledger, plan) if self._payer.was_answered(plan) else None
+        return None if kept is None else self._answer(plan, kept)
+
     def plan(self, spending: Spending) -> QuestionPlan:
         """Return the priced question, from public facts only."""
         resolved = self._resolve()
@@ -78,7 +85,9 @@ class Query(Measure[Release]):
     ) -> tuple[QuestionPlan, Released]:
         """Ask the same question once more, with fresh noise, after these rounds."""
         resolved = self._resolve()
-        again = self._payer.spend(resolved.table, resolved.needs, cast("Spending", dict(spending)))
+        typed = dict(spending)
+        key = typed.pop("key", None)
+        again = self._payer.spend(resolved.table, resolved.needs, cast("Spending", typed))
         plan = price_question(resolved, again, refines=rounds)
         if plan.snapshots != earlier.snapshots:
             raise PolicyError(
@@ -87,7 +96,7 @@ class Query(Measure[Release]):
                 why="the rows are other ones now, and two answers about different rows are not one",
                 try_="ask the question again",
             )
-        return plan, self._payer.pay(plan, f"{self._text} (refined)")
+        return plan, self._payer.pay(plan, f"{self._text} (refined)", key)
 
     def _resolve(self) -> ResolvedQuestion:
         """Look names up afresh when the catalog changed: the steward may have made a new snapshot since."""

@@ -297,8 +297,8 @@ class Ledger(Protocol):
     def require_newest(self, snapshot: SnapshotRead) -> None:
         """Refuse a snapshot if another one of its table was noted as the newest."""
 
-    def read_entries(self) -> Iterator[Entry]:
-        """Yield the entries of the chain, from the first."""
+    def read_entries(self, after: int = 0) -> Iterator[Entry]:
+        """Yield the entries of the chain that come after this number, from the first."""
 
     def verify(self) -> Verified:
         """Check the chain, every admission in it, and everything that was derived from it."""

@@ -197,9 +197,8 @@ class StoredLedger(ABC):
         with self._reading() as (_, books):
             books.require_newest(snapshot)
 
-    def read_entries(self) -> Iterator[Entry]:
+    def read_entries(self, after: int = 0) -> Iterator[Entry]:
         # A page at a time, so that no lock is held while the caller works on the entries.
-        after = 0
         while page := self._read_page(after):
             yield from page
             after = page[-1].seq

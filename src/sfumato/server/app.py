@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from fastapi import FastAPI
+from fastapi.concurrency import run_in_threadpool
 
 from sfumato.server import api, pages
 from sfumato.server.context import ServerContext
@@ -14,7 +15,7 @@ from sfumato.server.limits import RequestGuard
 from sfumato.server.observing import RequestCounters
 from sfumato.server.people import PeopleStore
 from sfumato.server.problems import ProblemBody, add_problem_handlers
-from sfumato.server.rates import RequestRates
+from sfumato.server.rates import QuestionTurns, RequestRates
 from sfumato.server.settings import ServerSettings
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ def create_app(lab: Lab, settings: ServerSettings | None = None) -> FastAPI:
         PeopleStore(lab.folder / "people.sqlite"),
         ReleaseStore(lab.folder / "releases.sqlite"),
         RequestRates(settings),
+        QuestionTurns(settings.most_questions),
         RequestCounters(settings.metrics_folder),
     )
     app = FastAPI(
@@ -84,5 +86,8 @@ def close_context(context: ServerContext) -> None:
 
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    context: ServerContext = app.state.context
+    # The engine and the process that forks workers are there before the first question, and once.
+    await run_in_threadpool(context.lab.session, hostile=True)
     yield
-    close_context(app.state.context)
+    await run_in_threadpool(close_context, context)

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from sfumato.server.keeping import ReleaseStore
     from sfumato.server.observing import RequestCounters
     from sfumato.server.people import PeopleStore
-    from sfumato.server.rates import RequestRates
+    from sfumato.server.rates import QuestionTurns, RequestRates
     from sfumato.server.settings import ServerSettings
 
 
@@ -23,6 +23,7 @@ class ServerContext:
     people: "PeopleStore"
     releases: "ReleaseStore"
     rates: "RequestRates"
+    turns: "QuestionTurns"
     counters: "RequestCounters"
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from sfumato.server.context import ServerContext
 
-UPLOADS = ("/api/tables/upload", "/register/upload")
+UPLOADS = ("/api/uploads", "/register/upload")
 """Addresses that take a whole table as their body."""
 
 CONTENT_POLICY = "; ".join(

@@ -5,16 +5,25 @@ Every function takes a session, or a context and a visitor, and plain values.
 
 from __future__ import annotations
 
-from contextlib import suppress
+import fcntl
+import hashlib
+import json
+import os
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import PolicyError, SfumatoError, UsageError
+from sfumato.files.disk_errors import name_disk_errors
+from sfumato.files.durable import create_private_folder
+from sfumato.lab.query import Query
 from sfumato.server.access import open_session
 from sfumato.server.feeds.reading import keep_released
 from sfumato.server.wire import QuestionBody, SpendBody, parse_spending, write_quote, write_release
 
 if TYPE_CHECKING:
-    from sfumato.lab.query import Query
+    from collections.abc import Iterator
+
+    from sfumato.curator.answers.release import Release
     from sfumato.lab.session import Session
     from sfumato.server.access import Visitor
     from sfumato.server.context import ServerContext
@@ -46,12 +55,25 @@ def release_question(
 ) -> dict[str, Any]:
     """Charge for a question, answer it, and keep what was asked so that it is found again."""
     question = find_question(open_session(context, visitor), asked)
-    release = question.release(key=key, **parse_spending(spend))
-    answer = write_release(release)
-    _keep(context, visitor, asked, spend, answer)
-    # It is charged and on its way: that it can have no address of its own is no reason to withhold it.
-    with suppress(SfumatoError):
-        keep_released(context, visitor, release, asked, spend)
+    with _alone(context, visitor, asked.model_dump_json(), spend.model_dump_json()):
+        release = question.release(key=key, **parse_spending(spend))
+        answer = write_release(release)
+        _keep(context, visitor, asked, spend, answer)
+    _give_address(context, visitor, release, asked, spend)
+    return answer
+
+
+def refine_release(
+    context: ServerContext, visitor: Visitor, entry: int, spend: SpendBody, key: str | None
+) -> dict[str, Any]:
+    """Ask the question of a kept answer again with fresh noise, pay for it, and put both together."""
+    kept = read_release(context, visitor, entry)
+    session = open_session(context, visitor)
+    with _alone(context, visitor, f"refine {entry}", spend.model_dump_json()):
+        release = _read_again(context, session, kept).refine(key=key, **parse_spending(spend))
+        answer = write_release(release)
+        _keep(context, visitor, QuestionBody(**kept.question), spend, answer, refines=entry)
+    _give_address(context, visitor, release, QuestionBody(**kept.question), spend, refined=True)
     return answer
 
 
@@ -70,6 +92,60 @@ def read_release(context: ServerContext, visitor: Visitor, entry: int) -> KeptRe
             try_="GET /api/releases, or ask the question again",
         )
     return found
+
+
+def _read_again(context: ServerContext, session: Session, kept: KeptRelease) -> Release:
+    """Return a kept answer as the lab holds it. Nothing is charged: what is not kept any more is refused."""
+    spend = SpendBody(**kept.spend)
+    if kept.refines is not None:
+        earlier = context.releases.find_release(kept.refines, kept.analyst)
+        if earlier is not None:
+            return _read_again(context, session, earlier).refine(**parse_spending(spend))
+    question = find_question(session, QuestionBody(**kept.question))
+    if not isinstance(question, Query):
+        raise PolicyError("SF-W125", "Only the answer to a single question can be refined.")
+    found = question.find_answer(**parse_spending(spend))
+    if found is None:
+        raise PolicyError(
+            "SF-C136",
+            "The table has a new snapshot since this was answered; nothing was charged.",
+            why="the rows are other ones now, and two answers about different rows are not one",
+            try_="ask the question again",
+        )
+    return found
+
+
+@contextmanager
+def _alone(context: ServerContext, visitor: Visitor, *asked: str) -> Iterator[None]:
+    """Let one visitor send one question at a time, over all server processes of this machine.
+
+    Of two equal requests at once the second waits, and finds the answer of the first: it costs nothing.
+    """
+    text = json.dumps([visitor.analyst, *asked])
+    place = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:3]
+    folder = context.lab.folder / "asking"
+    with name_disk_errors():
+        create_private_folder(folder)
+        descriptor = os.open(folder / place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _give_address(
+    context: ServerContext,
+    visitor: Visitor,
+    release: Any,
+    asked: QuestionBody,
+    spend: SpendBody,
+    *,
+    refined: bool = False,
+) -> None:
+    """Let an answer be fetched by its entry. One that is no table has no address, and is still given."""
+    with suppress(SfumatoError):
+        keep_released(context, visitor, release, asked, spend, refined=refined)
 
 
 def _keep(

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from anyio import CapacityLimiter, to_thread
 
 from sfumato.errors import PolicyError
 
@@ -12,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sfumato.server.settings import ServerSettings
+
+Answer = TypeVar("Answer")
 
 _MOST_BUCKETS = 10_000
 """Buckets that are kept; those that are full again are dropped first."""
@@ -35,6 +40,25 @@ class RequestRates:
     def require_patience(self, address: str) -> None:
         """Refuse an address that has sent too many wrong tokens."""
         self._wrong.require(address)
+
+
+class QuestionTurns:
+    """Threads for questions, which wait for their slots, so that quotes and pages never wait for them."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._limiter: CapacityLimiter | None = None
+
+    async def run(self, function: Callable[..., Answer], *arguments: Any) -> Answer:
+        """Return what a function returns that asks a question; refuse it if too many wait already."""
+        if self._limiter is None:
+            self._limiter = CapacityLimiter(self._most)
+        if self._limiter.statistics().tasks_waiting >= self._most:
+            raise PolicyError(
+                "SF-W119", "Too many questions wait for their turn; nothing was charged.", try_="again later"
+            )
+        # A lost connection ends nothing: what was charged is answered and kept.
+        return await to_thread.run_sync(partial(function, *arguments), limiter=self._limiter)
 
 
 class _Buckets:

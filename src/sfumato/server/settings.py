@@ -29,6 +29,8 @@ class ServerSettings:
     """Wrong tokens and passwords that one address may send per second in the long run."""
     wrong_token_burst: int = 20
     """Wrong tokens and passwords that one address may send at once."""
+    most_questions: int = 64
+    """Questions of one server process that are answered at a time; as many more may wait for their turn."""
     cookie_seconds: int = 12 * 3600
     """How long a person who signed in on the pages stays signed in."""
     sources: tuple[Path, ...] = ()

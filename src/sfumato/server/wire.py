@@ -79,6 +79,7 @@ class RefineRequestBody(WireBody):
 
     entry: StrictInt = Field(ge=0, le=2**53)
     spend: SpendBody
+    key: Key | None = None
 
 
 class AnswerBody(BaseModel):

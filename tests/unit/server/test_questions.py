@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from serving import COUNT, ServedClinic
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from serving import COUNT, ServedClinic, make_rows, serve_clinic
 
 
 def test_a_quote_spends_nothing(clinic: ServedClinic) -> None:
@@ -12,7 +15,7 @@ def test_a_quote_spends_nothing(clinic: ServedClinic) -> None:
     )
     quote = answer.json()
     assert answer.status_code == 200
-    assert (quote["epsilon"], quote["admitted"], quote["slot"]) == (0.1, True, 0.25)
+    assert (quote["epsilon"], quote["admitted"], quote["slot"]) == (0.1, True, 16.0)
     assert "price" in quote["text"]
     assert clinic.send("GET", "/api/budget").json() == before
 
@@ -29,4 +32,77 @@ def test_a_release_is_charged_once_and_kept(clinic: ServedClinic) -> None:
     assert kept["answer"]["columns"] == first["columns"]
     assert kept["question"] == {"sql": COUNT}
     listed = clinic.send("GET", "/api/releases").json()["releases"]
-    assert [each["entry"] for each in listed] == [first["entry"]]
+    assert first["entry"] in [each["entry"] for each in listed]
+
+
+def test_equal_requests_at_once_are_charged_once(clinic: ServedClinic) -> None:
+    """Two tabs, with keys of their own or without any: one charge, one answer."""
+    before = clinic.lab.verify().charges
+    keys = [None, None, "tab 1", "tab 2", None, "tab 2"]
+    with ThreadPoolExecutor(len(keys)) as threads:
+        sent = [
+            threads.submit(clinic.ask, "SELECT AVG(age) AS a FROM visits", key=key, epsilon=1) for key in keys
+        ]
+        answers = [each.result().json() for each in sent]
+    assert all(each["columns"] == answers[0]["columns"] for each in answers)
+    assert sorted(each["receipt"]["replayed"] for each in answers) == [False] + [True] * 5
+    assert clinic.lab.verify().charges == before + 1
+
+
+def test_an_answer_is_refined_and_its_refinement_too(clinic: ServedClinic) -> None:
+    first = clinic.ask("SELECT SUM(ill) AS s FROM visits", epsilon=0.5).json()
+    spend = {"epsilon": "1/2"}
+    body = {"entry": first["entry"], "spend": spend, "key": "again"}
+    second = clinic.send("POST", "/api/refine", json=body).json()
+    third = clinic.send("POST", "/api/refine", json={"entry": second["entry"], "spend": spend}).json()
+    assert [each["rounds"] for each in (first, second, third)] == [1, 2, 3]
+    again = clinic.send("POST", "/api/refine", json={"entry": second["entry"], "spend": spend}).json()
+    assert again["columns"] == third["columns"]
+    assert again["receipt"]["replayed"]
+    assert clinic.send("GET", f"/api/releases/{third['entry']}").json()["refines"] == second["entry"]
+
+
+def test_answers_of_others_are_not_found(clinic: ServedClinic) -> None:
+    entry = clinic.ask("SELECT COUNT(*) AS n FROM visits WHERE age > 50", epsilon=0.5).json()["entry"]
+    clinic.context.people.add_person("bob", "analyst")
+    bob = {"Authorization": f"Bearer {clinic.context.people.make_token('bob')}"}
+    assert clinic.client.get(f"/api/releases/{entry}", headers=bob).json()["code"] == "SF-W116"
+    body = {"entry": entry, "spend": {"epsilon": 1}}
+    assert clinic.client.post("/api/refine", json=body, headers=bob).json()["code"] == "SF-W116"
+    asked = {"question": {"sql": COUNT}, "spend": {"epsilon": 0.1}}
+    refused = clinic.client.post("/api/release", json=asked, headers=bob)
+    assert (refused.status_code, refused.json()["code"]) == (403, "SF-B105")
+    assert clinic.client.get("/api/tables/visits", headers=bob).json()["code"] == "SF-B105"
+    assert clinic.send("GET", f"/api/releases/{entry}", "steward").json()["analyst"] == "ada"
+
+
+def test_an_analyst_without_a_quota_asks_nothing(clinic: ServedClinic) -> None:
+    clinic.context.people.add_person("eve", "analyst")
+    eve = {"Authorization": f"Bearer {clinic.context.people.make_token('eve')}"}
+    answer = clinic.client.get("/api/tables", headers=eve)
+    assert (answer.status_code, answer.json()["code"]) == (403, "SF-B103")
+
+
+def test_facts_unions_and_nested_questions(clinic: ServedClinic) -> None:
+    assert clinic.ask("SHOW TABLES", epsilon=1).json()["entry"] is None
+    both = "SELECT COUNT(*) AS n FROM visits UNION ALL SELECT SUM(ill) AS n FROM visits"
+    quote = clinic.send("POST", "/api/quote", json={"question": {"sql": both}, "spend": {"epsilon": 1}})
+    assert len(quote.json()["parts"]) == 2
+    answer = clinic.ask(both, epsilon=1, key="both").json()
+    assert len(answer["columns"]["n"]) == 2
+    refused = clinic.send("POST", "/api/refine", json={"entry": answer["entry"], "spend": {"epsilon": 1}})
+    assert refused.json()["code"] == "SF-W125"
+    bounded = {"sql": both, "bounded": {"groups": 1}}
+    answer = clinic.send("POST", "/api/quote", json={"question": bounded, "spend": {"epsilon": 1}})
+    assert answer.json()["code"] == "SF-W117"
+
+
+def test_a_new_snapshot_ends_refinement_and_charges_nothing(tmp_path: Path) -> None:
+    with serve_clinic(tmp_path / "clinic") as clinic:
+        entry = clinic.ask(epsilon=0.5).json()["entry"]
+        charges = clinic.lab.verify().charges
+        clinic.lab.advance("visits", make_rows(200))
+        refused = clinic.send("POST", "/api/refine", json={"entry": entry, "spend": {"epsilon": 0.5}})
+        assert (refused.status_code, refused.json()["code"]) == (403, "SF-C136")
+        assert clinic.send("GET", f"/api/releases/{entry}").status_code == 200
+        assert clinic.lab.verify().charges == charges

@@ -94,9 +94,9 @@ class Release:
     def refine(self, **spend: Any) -> Release:
         """Ask the same again with fresh noise, pay for it, and put both answers together.
 
-        Say what to spend as in `release`: epsilon, epsilon and delta, rho or share. Sums are averaged by how
-        precise they are, so the error falls with every round. Refining this answer in the same way once more
-        gives the same and costs nothing; refine what comes back instead.
+        Say what to spend as in `release`: epsilon, epsilon and delta, rho or share; a `key` means what it
+        means there. Sums are averaged by how precise they are, so the error falls with every round. Refining
+        this answer in the same way once more gives the same and costs nothing; refine what comes back.
         """
         if self._again is None:
             raise UsageError("SF-N117", "This answer is not held by a lab.", try_="ask the question again")

@@ -233,8 +233,8 @@ class Catalog:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._seen: tuple[int, int] | None = None
-        self._contents = CatalogContents()
+        # Replaced as one, so that no thread takes what another has just read for the file's newest content.
+        self._known: tuple[tuple[int, int], CatalogContents] | None = None
 
     @property
     def contents(self) -> CatalogContents:
@@ -243,10 +243,10 @@ class Catalog:
             return CatalogContents()
         stat = self._path.stat()
         # The file is replaced, never written into, so a new inode also tells of changes within one tick.
-        if self._seen != (stat.st_mtime_ns, stat.st_ino):
-            self._contents = self._read()
-            self._seen = (stat.st_mtime_ns, stat.st_ino)
-        return self._contents
+        seen, known = (stat.st_mtime_ns, stat.st_ino), self._known
+        if known is None or known[0] != seen:
+            self._known = known = seen, self._read()
+        return known[1]
 
     @property
     def tables(self) -> Mapping[str, Table]:

@@ -85,6 +85,19 @@ def read_schema(path: str | Path) -> Schema:
     return _Reader(file.name).schema(body)
 
 
+def parse_schema(text: str, name: str) -> Schema:
+    """Return the schema that a text in TOML declares; errors about it begin with this name."""
+    try:
+        return _Reader(name).schema(tomllib.loads(text, parse_float=Decimal))
+    except tomllib.TOMLDecodeError as problem:
+        raise UsageError("SF-C127", f"{name} is not TOML.", why=str(problem)) from None
+
+
+def read_fields(fields: dict[str, Any], name: str) -> Schema:
+    """Return the schema that plain values declare, with the keys of a file; errors begin with this name."""
+    return _Reader(name).schema(fields)
+
+
 def write_schema(said: Schema, comments: Sequence[str] = ()) -> str:
     """Return the text of a schema file that says this; comments stand between columns and budget."""
     lines = [] if said.neighbours is Neighbours.ADD_REMOVE else [f'neighbours = "{said.neighbours.value}"']

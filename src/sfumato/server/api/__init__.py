@@ -5,8 +5,17 @@ Handlers read the request, call a function that the pages call too, and write it
 
 from fastapi import APIRouter
 
-from sfumato.server.api import catalog, questions, visitors
+from sfumato.server.api import catalog, ledger, people, publications, questions, tables, visitors
 from sfumato.server.feeds import routes as feeds
 
-ROUTERS: tuple[APIRouter, ...] = (visitors.router, catalog.router, questions.router, feeds.router)
+ROUTERS: tuple[APIRouter, ...] = (
+    visitors.router,
+    catalog.router,
+    questions.router,
+    ledger.router,
+    people.router,
+    tables.router,
+    publications.router,
+    feeds.router,
+)
 """Every router of the API."""

@@ -7,7 +7,14 @@ from fastapi import APIRouter, Depends, Path, Query
 from sfumato.server import questions
 from sfumato.server.access import Role, Visitor, allow, open_session
 from sfumato.server.context import ServerContext, get_context
-from sfumato.server.wire import FactsBody, QuoteBody, QuoteRequestBody, ReleaseBody, ReleaseRequestBody
+from sfumato.server.wire import (
+    FactsBody,
+    QuoteBody,
+    QuoteRequestBody,
+    RefineRequestBody,
+    ReleaseBody,
+    ReleaseRequestBody,
+)
 
 router = APIRouter(prefix="/api", tags=["questions"])
 
@@ -23,9 +30,20 @@ def quote(body: QuoteRequestBody, visitor: Asker, context: Context) -> dict[str,
 
 
 @router.post("/release", response_model=ReleaseBody)
-def release(body: ReleaseRequestBody, visitor: Asker, context: Context) -> dict[str, Any]:
+async def release(body: ReleaseRequestBody, visitor: Asker, context: Context) -> dict[str, Any]:
     """Charge for a question and answer it. The same question again, or the same key, costs nothing."""
-    return questions.release_question(context, visitor, body.question, body.spend, body.key)
+    asked = body.question, body.spend, body.key
+    return await context.turns.run(questions.release_question, context, visitor, *asked)
+
+
+@router.post("/refine", response_model=ReleaseBody)
+async def refine(body: RefineRequestBody, visitor: Asker, context: Context) -> dict[str, Any]:
+    """Ask the question of an answer again with fresh noise, and put both together.
+
+    Refining the same entry at the same spend once more gives the same answer and costs nothing.
+    """
+    asked = body.entry, body.spend, body.key
+    return await context.turns.run(questions.refine_release, context, visitor, *asked)
 
 
 @router.get("/releases", response_model=FactsBody)

@@ -57,11 +57,15 @@ def keep_released(
     asked: QuestionBody,
     spend: SpendBody,
     name: str | None = None,
+    *,
+    refined: bool = False,
 ) -> Feed:
     """Give an answer that was released to the visitor an address: by its name, or else by its entry."""
     shelf, spending = FeedShelf(context.lab.feeds_file), parse_spending(spend)
     said = write_spend({each: value for each, value in spending.items() if value is not None})
-    return shelf.keep_answer(visitor.analyst, answer, write_question(asked), name, said)
+    # The text of a refined answer is another, so that its price is not taken for that of the question.
+    text = write_question(asked) + (" (refined)" if refined else "")
+    return shelf.keep_answer(visitor.analyst, answer, text, name, said)
 
 
 def forget_feed(context: ServerContext, visitor: Visitor, name: str) -> None:

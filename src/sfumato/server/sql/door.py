@@ -77,7 +77,7 @@ class SqlDoor:
                 "SF-F140",
                 "Without TLS the door for SQL is open to this machine alone.",
                 why="tokens would be readable on the network",
-                try_="--certificate cert.pem --key key.pem, or --host 127.0.0.1",
+                try_="--tls-cert cert.pem --tls-key key.pem, or --host 127.0.0.1",
             )
         self._running: dict[tuple[int, int], StatementRunner] = {}
         self._open: set[ClientWire] = set()
