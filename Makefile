@@ -15,7 +15,7 @@ FAST := $(wildcard tests/unit tests/docs) --ignore=tests/docs/test_snippets.py \
 .PHONY: help demo test check slow bare bench docs clean
 
 help:
-	@echo "make demo    a guided tour on made-up patients, a minute or two"
+	@echo "make demo    a guided tour on made-up patients, then its pages until Ctrl-C"
 	@echo "make check   format, lint, types, import rules, fast tests"
 	@echo "make test    every test that is not slow"
 	@echo "make slow    long statistics and long fault runs"
@@ -72,7 +72,7 @@ clean:
 $(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Installing sfumato into $(VENV)"
 	@$(PIP) install -c constraints.txt hatchling editables setuptools
-	@$(PIP) install -c constraints.txt --no-build-isolation -e ".[plot]"
+	@$(PIP) install -c constraints.txt --no-build-isolation -e ".[plot,server]"
 	@touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed

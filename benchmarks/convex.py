@@ -27,6 +27,7 @@ from sfumato import learn
 from sfumato.learn.convex.losses import LOGISTIC
 from sfumato.learn.convex.perturbation import calibrate_objective, draw_spherical, output_sensitivity
 from sfumato.learn.convex.problems import ConvexProblem, MarginLoss
+from sfumato.learn.convex.solvers import solve
 from sfumato.privacy.neighbours import REPLACE_ONE
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def own_regularization(rows: int, epsilon: float) -> float:
 
 
 def level_of(problem: ConvexProblem) -> Floats:
-    found: Floats = problem.minimize(np.zeros((1, DIMENSIONS)))[0][0]
+    found: Floats = solve(problem, np.zeros((1, DIMENSIONS)))[0]
     return found
 
 
@@ -103,7 +104,7 @@ def perturbed(problem: ConvexProblem, start: Floats, perturbations: Floats) -> F
         if np.abs(gradients).max() <= 1e-7 * problem.penalty:
             return found
         found -= gradients @ inverse.T
-    return np.vstack([problem.minimize(each[None, :])[0] for each in perturbations])
+    return np.vstack([solve(problem, each[None, :]) for each in perturbations])
 
 
 def folded(count: int) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:

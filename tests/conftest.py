@@ -1,4 +1,4 @@
-"""What tests share: their noise, the real data, what a skip means, and whether recorded texts are written anew."""
+"""What tests share: noise, the real data, what a skip means, and whether recorded texts are written anew."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+
 from seeded import seeded_bytes
 
 if TYPE_CHECKING:

@@ -1,9 +1,9 @@
 """Random bytes that depend on nothing but the name of the test, in place of the operating system's.
 
-A suite of thousands of tests on noise would fail now and then even if each of them did so only once in a million runs,
-and nobody could tell such a failure from a mistake. Every draw of a test is therefore the same in every run, in the
-processes that it forks too. `pytest --unseeded` gives the operating system's bytes back: `make slow` does, and so does
-whoever looks for a test that depends on luck.
+A suite of thousands of tests on noise would fail now and then even if each of them did so only once in a
+million runs, and nobody could tell such a failure from a mistake. Every draw of a test is therefore the same
+in every run, in the processes that it forks too. `pytest --unseeded` gives the operating system's bytes back:
+`make slow` does, and so does whoever looks for a test that depends on luck.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from sfumato.curator.catalog.columns import between, one_of, text
     from sfumato.lab.backup import accept, restore
     from sfumato.lab.lab import Lab, create, open
+    from sfumato.lab.remote.session import connect
     from sfumato.privacy.budget import Budget
     from sfumato.privacy.graph_units import Edge, Node
     from sfumato.privacy.neighbours import ADD_REMOVE, REPLACE_ONE
@@ -73,6 +74,7 @@ _HOMES = {
     "Unit": "sfumato.privacy.units",
     "accept": "sfumato.lab.backup",
     "between": "sfumato.curator.catalog.columns",
+    "connect": "sfumato.lab.remote.session",
     "create": "sfumato.lab.lab",
     "one_of": "sfumato.curator.catalog.columns",
     "open": "sfumato.lab.lab",
@@ -109,6 +111,7 @@ __all__ = [
     "audit",
     "between",
     "bins",
+    "connect",
     "correlation",
     "count",
     "covariance",

@@ -58,7 +58,6 @@ def _server(folder: Path) -> Iterator[str]:
         server.communicate(timeout=120)
 
 
-@pytest.mark.slow
 def test_spark_connect_has_the_same_integers_and_ends_what_is_late(tmp_path: Path) -> None:
     _needs("grpc", "grpc_status")
     spark_session.require_java()

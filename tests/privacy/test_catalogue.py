@@ -26,13 +26,14 @@ QUICK = {
     "groups",
     "median",
     "count over days",
+    "fair coin",
     "KMeans",
     "Marginals, pure ε",
 }
 
 
 def test_every_kind_is_in_the_catalogue() -> None:
-    assert {each.kind for each in ENTRIES} >= {"mechanism", "question", "stream", "generator"}
+    assert {each.kind for each in ENTRIES} >= {"mechanism", "question", "stream", "survey", "generator"}
     assert len({(each.kind, each.name) for each in ENTRIES}) == len(ENTRIES)
 
 

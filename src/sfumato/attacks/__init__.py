@@ -2,7 +2,8 @@
 
 Each attack is a function that returns an `AttackReport`: how often the attacker is right against each way
 of answering, beside the ceiling that the guarantee sets. Private answers come from a real lab where the
-attack is on questions. Only the command line imports this room.
+attack is on questions. Only the command line and the server import this room. `play` has single rounds for
+pages.
 """
 
 from sfumato.attacks.asking_again import asking_again

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+from itertools import count
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import sfumato as sf
@@ -37,29 +38,49 @@ QUESTIONS = (
 )
 """The question in words and in SQL, the ε to spend, and assumed rows per group for averages."""
 
+EXPERIMENT = (
+    "ε",
+    "average error",
+    "expected, 2r/(1−r²)",
+    "difference in standard errors",
+    "maximum error",
+    "average in the talk",
+    "maximum in the talk",
+)
+"""Header of the table of the histogram experiment."""
 
-def run(output: str) -> None:
-    """Ask three questions, use up the quota, ask one again; then run the histogram experiment."""
+
+def run(output: str) -> Path:
+    """Show the tour: questions, the end of a quota, a model, a synthetic table, and the histogram experiment.
+
+    Returns the folder of the lab, which stays for the pages.
+    """
     pictures = Path(output)
     pictures.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory() as folder:
-        session = _clinic(Path(folder))
-        _questions(session, pictures)
-        _end_of_budget(session)
+    lab = _clinic(_find_free(pictures / "clinic"))
+    session = lab.session("ada")
+    _questions(session, pictures)
+    _end_of_budget(session)
+    _learn_and_synthesise(lab)
+    _work_around(lab)
     _experiment(pictures)
-    print_text(f"\nThe charts are in {pictures}.")
+    print_text(f"\nThe charts are in {pictures}, and the lab is in {lab.folder}.")
+    return lab.folder
 
 
-def _clinic(folder: Path) -> Session:
-    import pyarrow.parquet as pq
+def _find_free(folder: Path) -> Path:
+    """Return a folder that is not there yet: an earlier tour keeps its lab."""
+    names = (folder if at == 1 else folder.with_name(f"{folder.name}-{at}") for at in count(1))
+    return next(each for each in names if not each.exists())
 
+
+def _clinic(folder: Path) -> sf.Lab:
     print_heading("A clinic")
     visits = clinic.visits()
-    pq.write_table(visits, folder / "visits.parquet")
-    lab = sf.create(folder / "clinic")
+    lab = sf.create(folder)
     lab.register(
         "visits",
-        folder / "visits.parquet",
+        visits,
         unit=sf.Unit("patient_id", max_rows=20),
         columns={
             "age": sf.between(0, 110),
@@ -74,7 +95,38 @@ def _clinic(folder: Path) -> Session:
         f"{clinic.PATIENTS:,} patients with {visits.num_rows:,} visits; each is protected with all visits."
     )
     print_text(lab.budget)
-    return lab.session("ada")
+    return lab
+
+
+def _learn_and_synthesise(lab: sf.Lab) -> None:
+    """Train a model and publish a synthetic table, as the steward, if the extra for it is installed."""
+    print_heading("A model and a synthetic table")
+    if find_spec("sklearn") is None:
+        print_text("They need scikit-learn: pip install 'sfumato[learn,synth]'")
+        return
+    session = lab.session()
+    model = session.fit(
+        sf.learn.LogisticRegression(epsilon=0.4),
+        table="visits",
+        features=["age", "cost"],
+        target="readmitted",
+    )
+    print_styled("logistic regression: is a patient readmitted?", "bold")
+    print_text(model.guarantee_)
+    table = lab.publish(
+        sf.synth.Marginals(epsilon=0.4), table="visits", columns=["age", "ward", "readmitted"], rows=2000
+    )
+    print_styled("\na synthetic table that everyone may read", "bold")
+    print_text(table.heading)
+    print_text(table.read().slice(0, 3).to_pylist())
+
+
+def _work_around(lab: sf.Lab) -> None:
+    """Create a project, and let its member ask for more budget: both are on the pages."""
+    print_heading("A project, and a request for more budget")
+    purpose = "Why patients come back within a month."
+    print_text(lab.create_project("readmissions", purpose=purpose, epsilon=0.2, members=["ada", "ben"]))
+    print_text(lab.session("ada").request(epsilon=0.5, reason="My quota is used up, and one ward is open."))
 
 
 def _questions(session: Session, pictures: Path) -> None:
@@ -109,23 +161,13 @@ def _experiment(pictures: Path) -> None:
     print_heading(f"The histogram experiment: {histogram.CELLS:,} cells")
     found = histogram.run()
     rows = [errors.row() for errors in found.errors]
-    show_table(
-        [
-            "ε",
-            "average error",
-            "expected, 2r/(1−r²)",
-            "difference in standard errors",
-            "maximum error",
-            "average in the talk",
-            "maximum in the talk",
-        ],
-        [_shown(row) for row in rows],
-        title=f"{found.source}: errors of the noisy cells",
-    )
-    _draw_experiment(found, rows, pictures)
+    shown = [show_errors(row) for row in rows]
+    show_table(EXPERIMENT, shown, title=f"{found.source}: errors of the noisy cells")
+    draw_experiment(found, rows, pictures)
 
 
-def _shown(row: dict[str, float]) -> tuple[str, ...]:
+def show_errors(row: dict[str, float]) -> tuple[str, ...]:
+    """Return the errors at one ε as the cells of a table."""
     apart = (row["average"] - row["theory"]) / row["standard_error"]
     return (
         f"{row['epsilon']:g}",
@@ -138,7 +180,8 @@ def _shown(row: dict[str, float]) -> tuple[str, ...]:
     )
 
 
-def _draw_experiment(found: histogram.Experiment, rows: list[dict[str, float]], pictures: Path) -> None:
+def draw_experiment(found: histogram.Experiment, rows: list[dict[str, float]], pictures: Path) -> None:
+    """Save the charts of the experiment."""
     _draw(sf.viz.histogram_errors(rows), pictures / "histogram-errors.png")
     x, y = histogram.cell_places()
     panels = {"true counts": found.truth} | {f"ε = {each.epsilon:g}": each.noisy for each in found.errors[:3]}

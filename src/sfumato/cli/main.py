@@ -5,8 +5,25 @@ from __future__ import annotations
 import click
 
 import sfumato
-from sfumato.cli import attacks, audits, feeds, ledger, questions, serve, steward, streams, synth, tables
+from sfumato.cli import (
+    attacks,
+    audits,
+    feeds,
+    fits,
+    ledger,
+    plans,
+    questions,
+    reproduce,
+    serve,
+    steward,
+    streams,
+    surveys,
+    synth,
+    tables,
+)
+from sfumato.cli.machine import completion, doctor
 from sfumato.cli.output import CodedGroup
+from sfumato.cli.work import charges, packages, projects, requests
 
 
 @click.group(cls=CodedGroup, context_settings={"help_option_names": ["-h", "--help"]})
@@ -19,12 +36,18 @@ def main() -> None:
 
 
 @main.command()
-@click.option("--output", default="demo-output", show_default=True, help="Folder for the charts.")
-def demo(output: str) -> None:
-    """Show quotes, answers and a refusal on a generated clinic, then the histogram experiment."""
-    from sfumato.cli.demo import run
+@click.option("--output", default="demo-output", show_default=True, help="Folder for charts and the lab.")
+@click.option("--port", default=8000, show_default=True, help="Port of the pages; if it is taken, another.")
+@click.option("--serve/--no-serve", "serves", default=None, help="Serve the pages at the end, or not.")
+def demo(output: str, port: int, serves: bool | None) -> None:
+    """Show quotes, answers and a refusal on a generated clinic, train, synthesise, and serve its pages.
 
-    run(output)
+    On a terminal the pages are served until Ctrl-C; elsewhere the command that serves them is printed.
+    """
+    from sfumato.cli.demo import run
+    from sfumato.cli.demo_pages import open_pages
+
+    open_pages(run(output), port, serves)
 
 
 main.add_command(steward.init)
@@ -39,8 +62,18 @@ main.add_command(questions.budget)
 main.add_command(questions.explain)
 main.add_command(synth.synth)
 main.add_command(streams.stream)
+main.add_command(surveys.survey)
 main.add_command(ledger.ledger)
 main.add_command(attacks.attack)
 main.add_command(feeds.mirror)
 main.add_command(feeds.serve_sql)
 main.add_command(audits.audit)
+main.add_command(plans.plan)
+main.add_command(fits.fit)
+main.add_command(reproduce.reproduce)
+main.add_command(doctor.doctor)
+main.add_command(completion.completion)
+main.add_command(projects.project)
+main.add_command(requests.request)
+main.add_command(charges.charge)
+main.add_command(packages.package)

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 _console = Console(highlight=False, soft_wrap=True, emoji=False, markup=False)
+_PIPE = 10_000
+"""Columns of what is not a terminal; tables take no more of them than they need."""
 _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """Characters that move the cursor, begin a command to the terminal, reverse the order of what is read, or
 cannot be written at all. Line ends and tabs are none of them."""
@@ -93,7 +95,9 @@ def show_table(header: Sequence[str], rows: Sequence[Sequence[Any]], title: str 
         grid.add_column(name, justify="right" if position else "left")
     for row in rows:
         grid.add_row(*(_visible(str(cell)) for cell in row))
-    _console.print(grid)
+    # A pipe has no width: there every row is one line, for grep and its like.
+    console = _console if _console.is_terminal else Console(width=_PIPE, highlight=False, markup=False)
+    console.print(grid)
 
 
 @contextmanager

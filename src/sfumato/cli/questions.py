@@ -23,6 +23,8 @@ analyst_option = click.option(
     "--as", "analyst", help="Analyst whose quota is spent; without it, the steward asks."
 )
 
+project_option = click.option("--project", help="Project whose quota is spent, in place of one's own.")
+
 
 def spend_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options that say how much to spend; the command gets those that were given as `spend`."""
@@ -49,14 +51,21 @@ def spend_options(command: Callable[..., None]) -> Callable[..., None]:
 @click.argument("sql")
 @lab_option
 @analyst_option
+@project_option
 @spend_options
 @click.option("--rows", type=int, help="Assumed rows per group, for the expected error of averages.")
 @as_json
 def quote(
-    sql: str, folder: str, analyst: str | None, rows: int | None, as_json: bool, spend: dict[str, Any]
+    sql: str,
+    folder: str,
+    analyst: str | None,
+    project: str | None,
+    rows: int | None,
+    as_json: bool,
+    spend: dict[str, Any],
 ) -> None:
     """Show the price and expected error of a question. This reads no data and spends nothing."""
-    question = sf.open(folder).session(analyst).sql(sql)
+    question = sf.open(folder).session(analyst, project=project).sql(sql)
     show(question.quote(given={"n": rows} if rows else None, **spend), as_json)
 
 
@@ -64,6 +73,7 @@ def quote(
 @click.argument("sql")
 @lab_option
 @analyst_option
+@project_option
 @spend_options
 @click.option("--key", help="Idempotency key: retries with the same key are charged once.")
 @click.option("--plot", help="Also save a chart of the answer to this .png, .svg, .html or .json file.")
@@ -72,6 +82,7 @@ def ask(
     sql: str,
     folder: str,
     analyst: str | None,
+    project: str | None,
     key: str | None,
     plot: str | None,
     as_json: bool,
@@ -80,7 +91,7 @@ def ask(
     """Charge for a question and answer it. Asking the same question again is free."""
     # The path is checked first, so that no answer is paid for and then not drawn.
     target = None if plot is None else sf.viz.check_target(plot)
-    session = sf.open(folder).session(analyst)
+    session = sf.open(folder).session(analyst, project=project)
     question = session.sql(sql) if target is None else session.question(sql)
     release = question.release(key=key, **spend)
     show(release, as_json)
@@ -130,12 +141,13 @@ def _find_table(every: Sequence[Published | PublishedTable], name: str) -> Publi
 @click.command()
 @lab_option
 @analyst_option
+@project_option
 @as_json
-def budget(folder: str, analyst: str | None, as_json: bool) -> None:
-    """Show what is left of the budgets, or of an analyst's quotas."""
+def budget(folder: str, analyst: str | None, project: str | None, as_json: bool) -> None:
+    """Show what is left of the budgets, or of an analyst's or a project's quotas."""
     lab = open_to_read(folder)
     with closing(lab.ledger):
-        show(lab.session(analyst).budget, as_json)
+        show(lab.session(analyst, project=project).budget, as_json)
 
 
 @click.command()

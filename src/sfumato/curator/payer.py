@@ -13,7 +13,7 @@ from sfumato.curator.plan.spend import Needs, Spend, parse_spend
 from sfumato.engines.rows import list_scans
 from sfumato.errors import EngineError, PolicyError
 from sfumato.ledger import Charge, Released
-from sfumato.ledger.api import Reserved, SnapshotRead, hash_reads
+from sfumato.ledger.api import Reserved, SnapshotRead, hash_reads, name_project
 from sfumato.privacy.account import Caps, Cost, Left, caps, left
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.neighbours import common_relation
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from sfumato.curator.catalog.catalog import CatalogContents, Table
     from sfumato.curator.catalog.publications import Publication
     from sfumato.curator.gate import Read
-    from sfumato.curator.hostile.reading import SlotReader
+    from sfumato.curator.hostile.reading import SlotReader, WatchedReader
     from sfumato.curator.incidents import Incidents
     from sfumato.curator.plan.priced import Plan, Step
     from sfumato.engines.program import Engine
@@ -111,12 +111,19 @@ class Payer:
 
     lab: LabAccess
     analyst: str | None
-    slots: SlotReader | None = None
+    slots: SlotReader | WatchedReader | None = None
     """What reads for a hostile session; without it, questions are read here and replies leave at once."""
+    project: str | None = None
+    """The project whose quota pays, in the place of the analyst's own."""
+
+    @property
+    def holder(self) -> str | None:
+        """Whose quota pays beside the population's budget; None for the steward, who pays from that alone."""
+        return self.analyst if self.project is None else name_project(self.project)
 
     def accounts(self, table: Table) -> tuple[str, ...]:
         """Return the names of the accounts that pay for a question about a table."""
-        return account_names(table.population, self.analyst)
+        return account_names(table.population, self.holder)
 
     def spend(self, table: Table, needs: Needs, typed: Spending) -> Spend:
         """Return what was typed as a spend; shares are of the smallest account that pays."""
@@ -279,6 +286,7 @@ class Payer:
             "snapshot": plan.table.snapshot,
             "spend": plan.charged,
             "event": plan.event.to_dict(),
+            **({} if self.project is None else {"project": self.project}),
         }
 
 

@@ -13,7 +13,7 @@ from sfumato.curator.catalog.grants import Grant
 from sfumato.curator.payer import REVOKED, no_quota_error, quota_account
 from sfumato.errors import PolicyError, UsageError
 from sfumato.lab.budget_view import AccountView, list_blocks, list_populations, view_account
-from sfumato.ledger.api import parse_account
+from sfumato.ledger.api import PROJECT, parse_account
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -78,11 +78,11 @@ def grant_quota(
     catalog.set_grant(analyst, Grant(only, quota if later else None))
 
 
-def revoke_quota(ledger: Ledger, catalog: Catalog, analyst: str) -> None:
+def revoke_quota(ledger: Ledger, catalog: Catalog, analyst: str, *, must_hold: bool = True) -> None:
     """Take every quota of an analyst away. What they spent stays spent."""
     _require_analyst(analyst)
     held = [account for account in ledger.list_accounts() if parse_account(account)[1] == analyst]
-    if not held and analyst not in catalog.contents.grants:
+    if must_hold and not held and analyst not in catalog.contents.grants:
         raise no_quota_error(analyst)
     for account in held:
         if ledger.read_budget(account) != REVOKED:
@@ -103,7 +103,8 @@ def list_analysts(ledger: Ledger, contents: CatalogContents) -> tuple[Analyst, .
     held: dict[str, list[str]] = {name: [] for name in contents.grants}
     for account in ledger.list_accounts():
         analyst = parse_account(account)[1]
-        if analyst is not None and ledger.read_budget(account) != REVOKED:
+        is_person = analyst is not None and not analyst.startswith(PROJECT)
+        if analyst is not None and is_person and ledger.read_budget(account) != REVOKED:
             held.setdefault(analyst, []).append(account)
     return tuple(
         Analyst(
@@ -187,6 +188,12 @@ def _require_analyst(analyst: Any) -> None:
     if not isinstance(analyst, str) or not analyst or ":" in analyst:
         raise UsageError(
             "SF-C116", "A grant names an analyst, without a colon.", try_='lab.grant("ada", epsilon=1)'
+        )
+    if analyst.startswith(PROJECT):
+        raise UsageError(
+            "SF-C116",
+            "This is how the quotas of a project are named, and no analyst.",
+            try_="lab.create_project(…), or lab.change_project(…)",
         )
 
 

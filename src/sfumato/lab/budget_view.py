@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato import viz
 from sfumato.curator.catalog.catalog import name_newcomers
 from sfumato.curator.payer import account_names, population_account
+from sfumato.lab.surveys.charging import is_of_survey
 from sfumato.ledger.api import parse_account
 from sfumato.privacy.account import NOTHING, Cost, caps, find_dearest, find_epsilon, left
 
@@ -33,7 +34,7 @@ class AccountView:
 
     def sentence(self) -> str:
         """Return what is left, as a bar and in words: the ε of the largest question still possible."""
-        filled = min(20, max(0, round(self.left_epsilon / self.epsilon * 20)))
+        filled = min(20, max(0, round(self.left_epsilon / self.epsilon * 20) if self.epsilon else 0))
         bar = "█" * filled + "░" * (20 - filled)
         of = f"{self.epsilon:.4g}" + (f" (δ = {self.delta:.3g})" if self.delta else "")
         rest = f"ε = {self.left_epsilon:.4g} of {of} left, as the largest question that can still be asked"
@@ -109,7 +110,9 @@ def view_budget(lab: LabAccess, analyst: str | None) -> BudgetView:
         blocks = list_blocks(lab.ledger, [population])
         names += [name for each in (population, *blocks) for name in account_names(each, analyst)]
         lifetimes += [find_lifetime(lab.ledger, population, blocks)] if blocks else []
-    shown = tuple(view_account(lab.ledger, name) for name in names if name in known)
+    # Surveys are the steward's: nobody else is charged for them.
+    names += [] if analyst is not None else [each for each in known if is_of_survey(parse_account(each)[0])]
+    shown = tuple(view_account(lab.ledger, name) for name in dict.fromkeys(names) if name in known)
     return BudgetView(shown, tuple(lifetimes))
 
 

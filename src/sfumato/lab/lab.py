@@ -49,6 +49,10 @@ from sfumato.lab.registration import (
 )
 from sfumato.lab.report import SourceReport
 from sfumato.lab.session import Session
+from sfumato.lab.work.desk import WorkDesk
+from sfumato.lab.work.project_lab import ProjectLab
+from sfumato.lab.work.projects import remove_member, require_open_project
+from sfumato.ledger.api import PROJECT
 from sfumato.ledger.location import create_ledger, open_ledger, open_ledger_to_read
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.exact import parse_positive, parse_whole
@@ -69,6 +73,8 @@ if TYPE_CHECKING:
     from sfumato.lab.analysts import Analyst
     from sfumato.lab.feeds.mirror import MirrorReport
     from sfumato.lab.published import Published
+    from sfumato.lab.surveys.invitation import Invitation
+    from sfumato.lab.surveys.survey import Survey
     from sfumato.lab.synthetic.published_table import PublishedTable
     from sfumato.ledger.api import Verified
     from sfumato.privacy.exact import Number
@@ -76,7 +82,7 @@ if TYPE_CHECKING:
     from sfumato.synth import Marginals, Twin
 
 
-class Lab:
+class Lab(WorkDesk):
     """Tables, whose rows they are, and how much may ever be learnt from them."""
 
     def __init__(self, folder: Path, ledger: str | None = None, *, reads_only: bool = False) -> None:
@@ -361,9 +367,13 @@ class Lab:
             grant_quota(self.ledger, self._catalog, analyst, Budget(epsilon, delta), tables, later)
 
     def revoke(self, analyst: str) -> None:
-        """Take every quota of an analyst away, also from open sessions. What they spent stays spent."""
+        """Take every quota of an analyst away, also from open sessions. What they spent stays spent.
+
+        They leave every project, too.
+        """
         with name_disk_errors(), self._catalog.lock_for_change():
-            revoke_quota(self.ledger, self._catalog, analyst)
+            was_member = remove_member(self._work, analyst)
+            revoke_quota(self.ledger, self._catalog, analyst, must_hold=not was_member)
 
     def analysts(self) -> tuple[Analyst, ...]:
         """Return every analyst with their quotas, what is left of them, and the tables they may ask about."""
@@ -383,18 +393,25 @@ class Lab:
 
     # ---- the analyst ----
 
-    def session(self, analyst: str | None = None, *, hostile: bool = False) -> Session:
+    def session(
+        self, analyst: str | None = None, *, project: str | None = None, hostile: bool = False
+    ) -> Session:
         """Return a session that spends an analyst's quota; without a name, the steward's own.
 
+        With `project` it spends the project's quota in the place of the analyst's, who must be a member.
         With `hostile=True` each question is read by a worker process with fixed memory, and its reply leaves
         at a time that was public before: use it for whoever is not trusted, and call `close` at the end.
         """
-        slots = self._slots if hostile else None
+        slots, desk = self._slots if hostile else None, self.request_desk
+        if project is not None:
+            require_open_project(self._work, project, analyst)
+            seen = ProjectLab(self, analyst or "the steward", self._work, project, analyst)
+            return Session(seen, analyst, slots, project=project, desk=desk)
         if analyst is None:
-            return Session(self, None, slots)
+            return Session(self, None, slots, desk=desk)
         if not self._granted(analyst):
             raise no_quota_error(analyst)
-        return Session(GrantedLab(self, analyst), analyst, slots)
+        return Session(GrantedLab(self, analyst), analyst, slots, desk=desk)
 
     def close(self) -> None:
         """End the workers of hostile sessions. Whoever asks later starts them anew."""
@@ -405,6 +422,51 @@ class Lab:
     def budget(self) -> BudgetView:
         """What is left of every population."""
         return view_budget(self, None)
+
+    # ---- surveys, whose answers people randomize themselves ----
+
+    def create_survey(
+        self,
+        name: str,
+        *,
+        question: str,
+        choices: Sequence[str] = ("Yes", "No"),
+        epsilon: Number | str,
+        invitations: int | None = None,
+        asks: int = 1,
+        public: bool = False,
+    ) -> Survey:
+        """Charge and open a survey. Its `links` are the invitations, one for each person, shown once.
+
+        `epsilon` is a number or a level in words: "3 in 4" says that a guess about someone is right at most 3
+        times in 4, and is the fair coin. Without `invitations` there is one link, and anyone who has it
+        answers. `asks` is how many rounds there may ever be; each is charged. With `public` everyone with a
+        link sees the result.
+        """
+        from sfumato.lab.surveys import survey, terms
+
+        people = 0 if invitations is None else survey.parse_invitations(invitations)
+        invited = invitations is not None
+        said = terms.parse_terms(name, question, choices, epsilon, asks, invited=invited, public=public)
+        return survey.create_survey(self.folder, self.ledger, said, people)
+
+    def survey(self, name: str) -> Survey:
+        """Return a survey, to close it, to open its next round, or to see what it has found."""
+        from sfumato.lab.surveys.survey import Survey
+
+        return Survey(self.folder, self.ledger, name)
+
+    def surveys(self) -> tuple[Survey, ...]:
+        """Return every survey."""
+        from sfumato.lab.surveys.store import SurveyStore
+
+        return tuple(map(self.survey, SurveyStore(self.folder).list_names()))
+
+    def open_invitation(self, link: str) -> Invitation:
+        """Return what a respondent's link opens. It takes randomized reports alone."""
+        from sfumato.lab.surveys.invitation import Invitation
+
+        return Invitation(self.folder, self.ledger, link)
 
     # ---- what both look up ----
 
@@ -481,7 +543,7 @@ class Lab:
 
     def _granted(self, analyst: str) -> bool:
         known = self.ledger.list_accounts()
-        named = isinstance(analyst, str) and ":" not in analyst
+        named = isinstance(analyst, str) and ":" not in analyst and not analyst.startswith(PROJECT)
         quotas = [quota_account(population, analyst) for population in self.populations()] if named else []
         return any(each in known and self.ledger.read_budget(each) != REVOKED for each in quotas)
 

@@ -9,6 +9,7 @@ from sfumato.curator.catalog.schema_file import Schema, read_schema
 from sfumato.curator.payer import population_account
 from sfumato.engines.snapshot import Preparation
 from sfumato.errors import PolicyError, StewardWarning, UsageError
+from sfumato.lab.surveys.charging import is_of_survey
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.graph_units import Edge, names_edges
 from sfumato.privacy.neighbours import Neighbours
@@ -86,7 +87,7 @@ def hint_at_populations(accounts: Sequence[str], table: Table) -> None:
     unit, prefix = table.protects, population_account("")
     chosen = isinstance(unit, Edge) or unit.of is not None or unit in (ROW, PUBLIC)
     others = [name.removeprefix(prefix) for name in accounts if name.startswith(prefix)]
-    known = [name for name in others if not names_edges(name)]
+    known = [name for name in others if not names_edges(name) and not is_of_survey(name)]
     if chosen or not known or table.population in known:
         return
     listed = ", ".join(f"'{name}'" for name in known[:5]) + (", …" if len(known) > 5 else "")

@@ -16,13 +16,13 @@ from sfumato.lab.query import Query
 from sfumato.privacy.exact import parse_whole
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     import pyarrow as pa
 
     from sfumato.curator.catalog.description import PublicFacts
-    from sfumato.curator.hostile.reading import SlotReader
+    from sfumato.curator.hostile.reading import SlotReader, WatchedReader
     from sfumato.curator.payer import LabAccess, Spending
     from sfumato.curator.question.relation import Relation
     from sfumato.deep.tables.quote import TrainingQuote
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from sfumato.lab.sq_oracle import QueryOracle
     from sfumato.lab.stream import TableStream
     from sfumato.lab.synthetic.published_table import PublishedTable
+    from sfumato.lab.work.planning import WorkPlan
+    from sfumato.lab.work.requests import RequestDesk, SentRequest
     from sfumato.learn.base.estimator import PaidEstimator
     from sfumato.learn.evaluation import Evaluation
     from sfumato.learn.pipelines.checked import Pipeline
@@ -52,10 +54,19 @@ Fitted = TypeVar(
 class Session:
     """An analyst's way into a lab. `lab.session("ada")` spends ada's quota and the budget, both."""
 
-    def __init__(self, lab: LabAccess, analyst: str | None, slots: SlotReader | None = None) -> None:
+    def __init__(
+        self,
+        lab: LabAccess,
+        analyst: str | None,
+        slots: SlotReader | WatchedReader | None = None,
+        *,
+        project: str | None = None,
+        desk: RequestDesk | None = None,
+    ) -> None:
         self._lab = lab
         self._analyst = analyst
-        self._payer = Payer(lab, analyst, slots)
+        self._desk = desk
+        self._payer = Payer(lab, analyst, slots, project)
 
     @property
     def tables(self) -> TableListing:
@@ -292,7 +303,7 @@ class Session:
         """
         from sfumato.lab.synthetic.rehearsal import rehearse
 
-        session: Session = rehearse(self._lab, self._analyst, folder, rows)
+        session: Session = rehearse(self._lab, self._analyst, folder, rows, self._payer.holder)
         return session
 
     def report(
@@ -409,7 +420,34 @@ class Session:
     @property
     def budget(self) -> BudgetView:
         """What is left, for every population this session may spend on."""
-        return view_budget(self._lab, self._analyst)
+        return view_budget(self._lab, self._payer.holder)
+
+    def plan(self, questions: Sequence[str], **spending: Unpack[Spending]) -> WorkPlan:
+        """Return the price of many questions in SQL, of each and of all together. Nothing is charged.
+
+        Each is priced at the spend that is given. What was answered before, or stands twice in the list, is
+        free.
+        """
+        from sfumato.lab.work.planning import plan_questions
+
+        return plan_questions(self._payer, [(text, self.question(text)) for text in questions], spending)
+
+    def request(self, *, epsilon: Number, delta: Number = 0, reason: str) -> SentRequest:
+        """Ask the steward for so much more of the quota, and say why. Return the request.
+
+        In a project's session it is about the project's quota. `s.requests()` shows the answer.
+        """
+        return self._request_desk.add(self._analyst, self._payer.project, epsilon, delta, reason)
+
+    def requests(self) -> tuple[SentRequest, ...]:
+        """Return what this analyst asked the steward for, with the answers, oldest first."""
+        return self._request_desk.list_sent(self._analyst or "")
+
+    @property
+    def _request_desk(self) -> RequestDesk:
+        if self._desk is None:
+            raise UsageError("SF-P126", "This session is not held by a lab.", try_="lab.session(…)")
+        return self._desk
 
     def published(self) -> tuple[Published | PublishedTable, ...]:
         """Return what the steward published: answers and synthetic tables can be read for nothing."""
@@ -436,9 +474,26 @@ class Session:
 
         return (*list_released_feeds(self._lab, self._analyst), *list_published_feeds(self._lab))
 
+    def watch_rounds(self, report: Callable[[float], None]) -> Session:
+        """Return this hostile session, which reports the slot of each round once its reply has left.
+
+        Long work shows its progress so. Only public numbers are reported, at times that are public too.
+        """
+        from sfumato.curator.hostile.reading import SlotReader, WatchedReader
+
+        if not isinstance(self._payer.slots, SlotReader):
+            raise UsageError(
+                "SF-W167",
+                "Only the rounds of a hostile session can be watched.",
+                try_='lab.session("ada", hostile=True)',
+            )
+        watched = WatchedReader(self._payer.slots, report)
+        return Session(self._lab, self._analyst, watched, project=self._payer.project, desk=self._desk)
+
     def __repr__(self) -> str:
         hostile = "" if self._payer.slots is None else ", hostile=True"
-        return f"Session({self._analyst or 'steward'!r}{hostile})"
+        project = "" if self._payer.project is None else f", project={self._payer.project!r}"
+        return f"Session({self._analyst or 'steward'!r}{project}{hostile})"
 
 
 def _is_trainer(estimator: object) -> bool:

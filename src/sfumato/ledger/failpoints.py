@@ -10,5 +10,6 @@ def reach(name: str) -> None:
     noise:drawn, release:begun, release:written and release:durable. "Written" is before the commit, "durable"
     after it. Streams have stream:begun once their state is made, and for each tick tick:read, tick:drawn,
     tick:written and tick:kept, before the charge of nothing and the release of that tick. A training run has
-    checkpoint:begun, checkpoint:written and checkpoint:durable after each stretch of its steps.
+    checkpoint:begun, checkpoint:written and checkpoint:durable after each stretch of its steps. A survey has
+    survey:drafted, survey:charged and survey:opened, and where it ends survey:closing and survey:released.
     """

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from sfumato.errors import BudgetError, LedgerError, PolicyError
-from sfumato.ledger.api import parse_account
+from sfumato.ledger.api import PROJECT, describe_holder, parse_account
 from sfumato.privacy.account import NAT, SIDE, left
 from sfumato.privacy.exact import format_short
 
@@ -31,7 +31,7 @@ def shortage_error(charge: Charge, name: str, account: AccountState) -> BudgetEr
     if analyst is None:
         sentence = f"Not enough privacy budget for this question{on}."
         return BudgetError("SF-B101", sentence, asked=asked, left=f"{remains} for {population}", try_=advice)
-    sentence = f"Not enough of the quota of '{analyst}' for this question{on}."
+    sentence = f"Not enough of the quota of {describe_holder(analyst)} for this question{on}."
     whose = f"{remains} for {analyst} on {population}"
     return BudgetError("SF-B102", sentence, asked=asked, left=whose, try_=advice)
 
@@ -53,8 +53,10 @@ def unknown_account_error(name: str) -> PolicyError:
         return PolicyError(
             "SF-L202", f"No budget was ever set for '{population}'.", try_="lab.register(…, budget=…)"
         )
-    sentence = f"'{analyst}' has no quota for '{population}'."
-    return PolicyError("SF-L203", sentence, try_=f"lab.grant({analyst!r}, epsilon=…)")
+    sentence = f"{describe_holder(analyst)} has no quota for '{population}'."
+    name = analyst.removeprefix(PROJECT)
+    call = "grant" if name == analyst else "change_project"
+    return PolicyError("SF-L203", sentence[0].upper() + sentence[1:], try_=f"lab.{call}({name!r}, epsilon=…)")
 
 
 def other_neighbours_error(name: str, account: AccountState, got: str | None) -> PolicyError:

@@ -44,7 +44,7 @@ from sfumato.privacy.events import (
 )
 from sfumato.privacy.explain import Explanation, explain
 from sfumato.privacy.neighbours import Neighbours
-from sfumato.privacy.risk import epsilon_for_risk, event_success, guess_success
+from sfumato.privacy.risk import bound_risk, epsilon_for_risk, event_success, guess_success
 from sfumato.privacy.sensitivity import Sensitivity, correlated_gaussian
 from sfumato.privacy.units import ROW, Unit
 
@@ -84,6 +84,7 @@ __all__ = [
     "Tradeoff",
     "Unit",
     "average_error",
+    "bound_risk",
     "caps",
     "compare_deployments",
     "correlated_gaussian",

@@ -222,14 +222,20 @@ def left(caps: Caps, spent: Cost) -> Left:
         return Left(0.0, Fraction(0))
     filters = [] if spent.pure is None else [(spent.pure, caps.pure)]
     filters += [pair for pair in zip(spent.renyi, caps.renyi, strict=True) if pair[1] > 0]
-    share = max((1 - used / cap for used, cap in filters if used <= cap), default=0.0)
+    share = max((1 - used / cap for used, cap in filters if used <= cap and cap > 0), default=0.0)
     return Left(share, _largest_pure(caps, spent))
 
 
+@lru_cache(maxsize=1024)
 def _largest_pure(caps: Caps, spent: Cost) -> Fraction:
     """Return the largest pure ε that would still be admitted."""
     # Bisection is valid, since a larger pure ε never costs less on any filter.
     low, high = 0, caps.pure + 1
+    alone = 0 if spent.pure is None else max(0, caps.pure - spent.pure)
+    # The filter of pure ε admits what is left of it. Mostly no other admits more, and one look tells.
+    if alone and caps.admits(spent, price(Pure(Fraction(alone, NAT)))):
+        more = alone < caps.pure and caps.admits(spent, price(Pure(Fraction(alone + 1, NAT))))
+        low, high = (alone + 1, high) if more else (alone, alone + 1)
     while high - low > 1:
         middle = (low + high) // 2
         admitted = caps.admits(spent, price(Pure(Fraction(middle, NAT))))

@@ -18,6 +18,9 @@ LARGEST = Fraction(2) ** 100
 FINEST = 2**4000
 """Largest denominator accepted: a finer fraction could not be written to the ledger and read back."""
 
+_MOST_DIGITS = 1300
+"""Digits of a decimal on either side of the point that are read; what is accepted in the end has fewer."""
+
 _RAISE = 1 + Fraction(1, 2**40)  # far above the rounding of the double arithmetic it covers
 
 
@@ -125,12 +128,24 @@ def _fraction(value: Any, name: str) -> Fraction:
     if isinstance(value, numbers.Integral):
         return Fraction(int(value))
     if isinstance(value, Decimal):
-        return Fraction(Decimal.__str__(value)) if Decimal.is_finite(value) else _not_finite(value, name)
+        return _read_decimal(value, name) if Decimal.is_finite(value) else _not_finite(value, name)
     if not isinstance(value, SupportsFloat):
         raise UsageError("SF-N104", f"{name} must be a real number.", got=type(value).__name__)
     # repr gives the shortest decimal that reads back as this double, which is what the person typed.
     as_float = float(value)
     return Fraction(repr(as_float)) if math.isfinite(as_float) else _not_finite(as_float, name)
+
+
+def _read_decimal(value: Decimal, name: str) -> Fraction:
+    """Return a decimal exactly; digits are counted first, as 1e99999999 would fill the memory."""
+    if Decimal.is_zero(value):
+        return Fraction(0)
+    exponent = Decimal.as_tuple(value).exponent
+    if Decimal.adjusted(value) > _MOST_DIGITS or int(exponent) < -_MOST_DIGITS:
+        raise UsageError(
+            "SF-N101", f"{name} is too large, or has too many digits.", try_="a number below 2^100"
+        )
+    return Fraction(Decimal.__str__(value))
 
 
 def _not_finite(value: Any, name: str) -> Fraction:

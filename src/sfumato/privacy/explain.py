@@ -60,8 +60,8 @@ class Explanation:
             delta = f", δ = {format_short(self.budget.delta)}"
             rarely = f", except with a chance of at most {_TIMES_DELTA}·δ = {self.chance:.3g}"
         return (
-            f"Someone who thinks there is a {_in_100(before)} chance that you are in the data can be brought "
-            f"to about {_in_100(after)}, and no further, by everything ever released "
+            f"Someone who thinks there is a {say_in_100(before)} chance that you are in the data can be "
+            f"brought to about {say_in_100(after)}, and no further, by everything ever released "
             f"(ε = {format_short(self.budget.epsilon)}{delta}){rarely}."
         )
 
@@ -79,13 +79,13 @@ class Explanation:
         """Return everything there is to say, one sentence each."""
         said = [self.sentence, self._attack(), self._consequence()]
         if self.budget.delta:
-            said.append(self._sacrifice())
+            said.append(self.sacrifice)
         if self.budget.epsilon > WEAK:
             said.append("This is weak: such a guarantee alone hides little about one person.")
         return [*said, SMOKER, ALREADY_KNOWN]
 
     def _attack(self) -> str:
-        without, best = _in_100(100 * self.baseline), _in_100(100 * self.success)
+        without, best = say_in_100(100 * self.baseline), say_in_100(100 * self.success)
         return (
             f"Guesses whether people are in the data, right {without} times without the answers, are right "
             f"at most {best} times with them, whatever the attack."
@@ -104,7 +104,9 @@ class Explanation:
             "δ should be far below one over the number of people."
         )
 
-    def _sacrifice(self) -> str:
+    @property
+    def sacrifice(self) -> str:
+        """One sentence on what δ alone would allow."""
         # "Just sacrificing a few": publishing each person's record with probability δ is (0, δ)-private.
         said = "δ alone would allow publishing everything about each person with the chance δ"
         if self.people is None:
@@ -147,8 +149,8 @@ def explain(
     return Explanation(Budget(epsilon, delta), float(chance), known)
 
 
-def _in_100(percent: float) -> str:
-    """Return "62 in 100"; near the ends with as many digits as tell it from 0 or 100."""
+def say_in_100(percent: float) -> str:
+    """Return "62 in 100"; near the ends with as many digits as tell it from 0 or 100, up to nine."""
     rim = min(percent, 100 - percent)
-    digits = 0 if rim >= 1 else min(12, 1 - math.floor(math.log10(max(rim, 1e-12))))
+    digits = 0 if rim >= 1 or rim < 1e-9 else 1 - math.floor(math.log10(rim))
     return f"{percent:.{digits}f} in 100"

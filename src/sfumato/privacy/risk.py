@@ -33,6 +33,20 @@ def guess_success(epsilon: Number, delta: Number = 0, prior: Number = 0.5) -> fl
     return min(1.0, max(1 - chance + chance * side, chance + (1 - chance) * side, even))
 
 
+def bound_risk(epsilon: Number, delta: Number, baseline: Number) -> float:
+    """Return the largest chance, with you in the data, of what has the chance `baseline` without you.
+
+    The first bound is the definition of (ε, δ) for the event, the second is the definition for its
+    complement; with neighbours that add or remove a unit each holds in both directions.
+    """
+    side, chance = float(parse_probability(delta, "delta")), float(parse_exact(baseline, "baseline"))
+    if not 0 <= chance <= 1:
+        raise UsageError("SF-N110", "baseline must lie between 0 and 1.", got=str(baseline)[:40], try_="0.1")
+    shrunk = math.exp(-float(parse_nonnegative(epsilon, "epsilon")))
+    above = chance / shrunk if shrunk else 1.0
+    return max(chance, min(1.0, above + side, 1 - shrunk * max(0.0, 1 - chance - side)))
+
+
 def event_success(event: Event) -> float | None:
     """Return the largest chance that a guess from 50:50 is right after one event; None where not known."""
     steps = _list_steps(event)

@@ -37,6 +37,8 @@ class Visitor:
     role: Role
     csrf: str = ""
     """What forms of this visitor carry, so that no other site can send them; empty without a cookie."""
+    project: str | None = None
+    """The project that they work on in this request, by the header X-Project or `?project=`."""
 
     @property
     def is_signed_in(self) -> bool:
@@ -80,7 +82,7 @@ def open_session(context: ServerContext, visitor: Visitor) -> "Session":
     """Return the session of a visitor, which is always a hostile one."""
     if visitor.role not in (Role.STEWARD, Role.ANALYST):
         raise PolicyError("SF-W103", f"This is not open to the role {visitor.role}.", needed="analyst")
-    return context.lab.session(visitor.analyst, hostile=True)
+    return context.lab.session(visitor.analyst, project=visitor.project, hostile=True)
 
 
 def cookie_name(context: ServerContext) -> str:
@@ -112,7 +114,9 @@ async def _find_visitor(request: Request, context: ServerContext) -> Visitor:
             raise SignInNeededError
         return Visitor(_PUBLIC, Role.PUBLIC)  # a cookie that has expired is no reason to refuse a public page
     context.rates.count_request(f"person {person.name}")
-    return Visitor(person.name, person.role, "" if sent is not None else make_csrf_token(cookie or ""))
+    project = request.headers.get("x-project") or request.query_params.get("project") or None
+    csrf = "" if sent is not None else make_csrf_token(cookie or "")
+    return Visitor(person.name, person.role, csrf, project)
 
 
 def _read_token(sent: str, *, feed: bool) -> str:

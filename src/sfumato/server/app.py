@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 from fastapi import FastAPI
 from fastapi.concurrency import run_in_threadpool
+from fastapi.openapi.utils import get_openapi
 
 from sfumato.server import api, pages
 from sfumato.server.context import ServerContext
+from sfumato.server.jobs.runner import JobRunner
+from sfumato.server.jobs.store import JobStore
 from sfumato.server.keeping import ReleaseStore
 from sfumato.server.limits import RequestGuard
 from sfumato.server.observing import RequestCounters
+from sfumato.server.pages.rehearsing import Rehearsals
+from sfumato.server.pages.rendering import write_problem_page
 from sfumato.server.people import PeopleStore
 from sfumato.server.problems import ProblemBody, add_problem_handlers
 from sfumato.server.rates import QuestionTurns, RequestRates
@@ -49,6 +55,7 @@ _PROBLEMS: dict[int | str, dict[str, Any]] = {
 def create_app(lab: Lab, settings: ServerSettings | None = None) -> FastAPI:
     """Return the application for a lab. Each server process makes its own."""
     settings = settings or ServerSettings()
+    jobs = JobStore(lab.folder)
     context = ServerContext(
         lab,
         settings,
@@ -57,6 +64,8 @@ def create_app(lab: Lab, settings: ServerSettings | None = None) -> FastAPI:
         RequestRates(settings),
         QuestionTurns(settings.most_questions),
         RequestCounters(settings.metrics_folder),
+        jobs,
+        JobRunner(lab.folder, jobs),
     )
     app = FastAPI(
         title="sfumato",
@@ -69,6 +78,9 @@ def create_app(lab: Lab, settings: ServerSettings | None = None) -> FastAPI:
         redirect_slashes=False,
     )
     app.state.context = context
+    app.openapi = partial(describe_api, app)  # type: ignore[method-assign]
+    app.state.rehearsals = Rehearsals()
+    app.state.render_problem = write_problem_page
     for router in api.ROUTERS:
         app.include_router(router, responses=_PROBLEMS)
     for router in pages.ROUTERS:
@@ -78,9 +90,22 @@ def create_app(lab: Lab, settings: ServerSettings | None = None) -> FastAPI:
     return app
 
 
+def describe_api(app: FastAPI) -> dict[str, Any]:
+    """Return the description of the API, with how to send a token."""
+    if app.openapi_schema is None:
+        described = get_openapi(
+            title=app.title, version=app.version, description=app.description, routes=app.routes
+        )
+        schemes = {"token": {"type": "http", "scheme": "bearer", "bearerFormat": "sfu_…"}}
+        described.setdefault("components", {})["securitySchemes"] = schemes
+        app.openapi_schema = described | {"security": [{"token": []}, {}]}
+    return app.openapi_schema
+
+
 def close_context(context: ServerContext) -> None:
     """Close the files of a server and end its workers."""
-    for each in (context.people, context.releases, context.counters, context.lab):
+    context.runner.close()
+    for each in (context.jobs, context.people, context.releases, context.counters, context.lab):
         each.close()
 
 
@@ -89,5 +114,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     context: ServerContext = app.state.context
     # The engine and the process that forks workers are there before the first question, and once.
     await run_in_threadpool(context.lab.session, hostile=True)
+    context.runner.start()
     yield
+    app.state.rehearsals.close()
     await run_in_threadpool(close_context, context)

@@ -7,6 +7,8 @@ from fastapi import Request
 
 if TYPE_CHECKING:
     from sfumato.lab.lab import Lab
+    from sfumato.server.jobs.runner import JobRunner
+    from sfumato.server.jobs.store import JobStore
     from sfumato.server.keeping import ReleaseStore
     from sfumato.server.observing import RequestCounters
     from sfumato.server.people import PeopleStore
@@ -25,6 +27,8 @@ class ServerContext:
     rates: "RequestRates"
     turns: "QuestionTurns"
     counters: "RequestCounters"
+    jobs: "JobStore"
+    runner: "JobRunner"
 
 
 def get_context(request: Request) -> ServerContext:

@@ -169,6 +169,16 @@ class PeopleStore:
         )
         return next((Person(name, Role(role), bool(known)) for name, role, known in rows), None)
 
+    def use_up_token(self, token: str, purpose: str) -> Person | None:
+        """Return who holds a token and end it, in one step: of two who use it at once, one gets None."""
+        person = self.find_holder(token, purpose)
+        with self._store.change() as store:
+            used = store.execute(
+                "UPDATE tokens SET revoked = 1 WHERE digest = ? AND purpose = ? AND NOT revoked",
+                (_digest(token), purpose),
+            ).rowcount
+        return person if used else None
+
     def list_tokens(self, name: str | None = None) -> tuple[TokenFacts, ...]:
         """Return what is known about the tokens of a person, or of everyone, newest first."""
         rows = self._store.read_rows(

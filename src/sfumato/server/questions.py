@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from sfumato.errors import PolicyError, SfumatoError, UsageError
 from sfumato.files.disk_errors import name_disk_errors
@@ -18,6 +18,7 @@ from sfumato.files.durable import create_private_folder
 from sfumato.lab.query import Query
 from sfumato.server.access import open_session
 from sfumato.server.feeds.reading import keep_released
+from sfumato.server.replaying import replay_graph, replay_question
 from sfumato.server.wire import QuestionBody, SpendBody, parse_spending, write_quote, write_release
 
 if TYPE_CHECKING:
@@ -40,9 +41,24 @@ def find_question(session: Session, asked: QuestionBody) -> Query:
         if not hasattr(found, "bounded"):
             raise UsageError("SF-W117", "Only a single question can be bounded.", try_="leave out bounded")
         return found.bounded(groups=bounded.groups, rows=bounded.rows)
+    if asked.sql is None and asked.steps is not None and (asked.table is None) != (asked.graph is None):
+        return _replay(session, asked)
     raise UsageError(
         "SF-W118", "A question is sent as sql, or as a table with steps.", try_='{"sql": "SELECT COUNT(*) …"}'
     )
+
+
+def _replay(session: Session, asked: QuestionBody) -> Query:
+    """Return the question that the steps of a frame, or of a graph, ask."""
+    steps = asked.steps or []
+    if asked.graph is not None:
+        return cast("Query", replay_graph(session, asked.graph, steps))
+    found = replay_question(session, asked.table or "", steps)
+    if asked.bounded is None:
+        return cast("Query", found)
+    if not hasattr(found, "bounded"):
+        raise UsageError("SF-W117", "Only a single question can be bounded.", try_="leave out bounded")
+    return cast("Query", found.bounded(groups=asked.bounded.groups, rows=asked.bounded.rows))
 
 
 def quote_question(session: Session, asked: QuestionBody, spend: SpendBody) -> dict[str, Any]:

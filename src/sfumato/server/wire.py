@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from pydantic import BaseModel, ConfigDict, Field, StrictFloat, StrictInt, StrictStr
 
+from sfumato.curator.catalog.description import PublicFacts
 from sfumato.errors import UsageError
+from sfumato.server.remote.answer_forms import write_form
 
 if TYPE_CHECKING:
     from sfumato.curator.payer import Spending
@@ -46,6 +48,7 @@ class QuestionBody(WireBody):
     sql: StrictStr | None = Field(None, max_length=MOST_SQL, examples=["SELECT COUNT(*) AS n FROM visits"])
     bounded: BoundedBody | None = None
     table: StrictStr | None = Field(None, max_length=200)
+    graph: StrictStr | None = Field(default=None, max_length=200)
     steps: list[Any] | None = Field(None, max_length=50)
 
 
@@ -177,13 +180,21 @@ def write_plain(value: Any) -> Any:
 def write_quote(quote: Any) -> dict[str, Any]:
     """Return a quote of any kind, ready for JSON."""
     said = {} if not hasattr(quote, "to_dict") else quote.to_dict()
+    if isinstance(quote, PublicFacts):
+        said = {"facts": said}
     known = {"admitted": bool(getattr(quote, "admitted", True)), "free": bool(getattr(quote, "free", True))}
-    return cast("dict[str, Any]", write_plain(said | known | {"text": str(quote)}))
+    form = write_form(quote, write_quote) if isinstance(quote, PublicFacts) else {}
+    return cast("dict[str, Any]", write_plain(said | known | form | {"text": str(quote)}))
 
 
 def write_release(release: Any) -> dict[str, Any]:
     """Return an answer of any kind, ready for JSON, with the entry of its charge."""
     said = write_plain(release.to_dict() if hasattr(release, "to_dict") else {})
+    if isinstance(release, PublicFacts):
+        said = {"facts": said}
+    if "columns" not in said and hasattr(release, "to_arrow"):
+        said["columns"] = write_plain(release.to_arrow().to_pydict())
     receipts = getattr(release, "receipts", ())
     receipt = getattr(release, "receipt", None) or (receipts[-1] if receipts else None)
-    return {"entry": None if receipt is None else receipt.entry, **said, "text": str(release)}
+    form = write_plain(write_form(release, write_release))
+    return {"entry": None if receipt is None else receipt.entry, **said, **form, "text": str(release)}

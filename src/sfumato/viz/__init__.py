@@ -3,12 +3,13 @@
 This room imports no other room, so notebooks, documentation and pages can share it.
 """
 
-from sfumato.viz.account import budget_bar, budget_bars
+from sfumato.viz.account import budget_bar, budget_bars, burn_down
 from sfumato.viz.attacks import attack_bars
 from sfumato.viz.chart import Chart, check_target
 from sfumato.viz.curves import belief_curve, spent_curve, step_curve, tradeoff_curve
 from sfumato.viz.experiment import histogram_errors
 from sfumato.viz.grids import heatmap
+from sfumato.viz.icons import IconPart, icon_array, icon_key
 from sfumato.viz.intervals import bars, grouped_bars
 from sfumato.viz.learning import learning_curves
 from sfumato.viz.regret import regret_curves
@@ -17,18 +18,22 @@ from sfumato.viz.tables import NamedLines, definition_table, html_table, paragra
 
 __all__ = [
     "Chart",
+    "IconPart",
     "NamedLines",
     "attack_bars",
     "bars",
     "belief_curve",
     "budget_bar",
     "budget_bars",
+    "burn_down",
     "check_target",
     "definition_table",
     "grouped_bars",
     "heatmap",
     "histogram_errors",
     "html_table",
+    "icon_array",
+    "icon_key",
     "learning_curves",
     "paragraphs",
     "regret_curves",

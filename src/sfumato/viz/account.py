@@ -6,9 +6,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from sfumato.viz.chart import Chart, make_chart
+from sfumato.viz.columns import to_numbers, to_rows
 from sfumato.viz.theme import EMPTY, PALETTE, WIDTH
 
 if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
     from sfumato.viz.columns import Rows
 
 LEFT: Final = "left"
@@ -35,6 +38,46 @@ def budget_bars(
         "encoding": {"y": _account(), "x": _share(), "tooltip": {"field": "used", "format": ".1%"}},
     }
     body = {"data": {"values": rows}, "width": WIDTH - 120, "height": {"step": 44}, "layer": [whole, part]}
+    return make_chart(body, title=title)
+
+
+def burn_down(
+    charges: ArrayLike, left: ArrayLike, *, cap: float, title: str = "What was left after each charge"
+) -> Chart:
+    """Return what was left of a budget after so many charges, as steps from the cap downwards."""
+    at, height = to_numbers(charges), to_numbers(left)
+    # The last step is drawn a little beyond its charge, else it could not be seen.
+    beyond = (at[-1] or 0) + max(0.5, 0.04 * (at[-1] or 0))
+    points = to_rows({"charges": [*at, beyond], "left": [*height, height[-1]]})
+    across = {
+        "field": "charges",
+        "type": "quantitative",
+        "title": "charges so far",
+        "axis": {"grid": False, "tickMinStep": 1, "tickCount": 6, "format": "d"},
+        "scale": {"nice": False},
+    }
+    scale = {"domain": [0, cap], "nice": False}
+    up = {
+        "field": "left",
+        "type": "quantitative",
+        "title": "ε left",
+        "scale": scale,
+        "axis": {"tickCount": 5},
+    }
+    tooltip = [{"field": "charges"}, {"field": "left", "title": "ε left", "format": ".4~g"}]
+    body = {
+        "data": {"values": points},
+        "width": WIDTH,
+        "height": 180,
+        "mark": {
+            "type": "area",
+            "color": PALETTE[0],
+            "opacity": 0.28,
+            "interpolate": "step-after",
+            "line": {"color": PALETTE[0], "strokeWidth": 2},
+        },
+        "encoding": {"x": across, "y": up, "tooltip": tooltip},
+    }
     return make_chart(body, title=title)
 
 

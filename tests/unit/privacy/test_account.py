@@ -171,3 +171,9 @@ def test_the_parts_of_a_question_cost_what_the_whole_was_told_to() -> None:
     third = Sequential((DiscreteLaplace(Fraction(120), 20),) * 3)
     assert price(third).pure == NAT // 2
     assert _how_many(Budget(1), price(third)) == 2
+
+
+def test_a_budget_below_the_finest_unit_has_nothing_left() -> None:
+    rest = left(caps(Budget(Fraction(1, 10**30))), NOTHING)
+    assert rest.share == 0
+    assert rest.epsilon == 0

@@ -16,6 +16,7 @@ from sfumato.privacy import (
     Gaussian,
     Pure,
     Sequential,
+    bound_risk,
     epsilon_for_risk,
     event_success,
     explain,
@@ -86,3 +87,22 @@ def test_a_question_is_asked_by_risk_and_its_receipt_says_so(tmp_path: Path) -> 
     assert nested.quote(risk=0.55).epsilon == Fraction(200670, 10**6)
     with pytest.raises(UsageError, match="SF-N109"):
         asked.quote(risk=0.55, epsilon=1)
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(0, 0), (0.5, 0), (1, 1e-5), (2, 0.01), (14, 1e-5)])
+def test_a_bounded_risk_is_the_best_that_both_inequalities_allow(epsilon: float, delta: float) -> None:
+    """The largest chance on a fine grid that satisfies the definition for the event and its complement."""
+    for baseline in (0.0, 0.001, 0.1, 0.5, 0.9, 1.0):
+        allowed = [
+            step / 5000
+            for step in range(5001)
+            if step / 5000 <= math.exp(epsilon) * baseline + delta + 1e-12
+            and 1 - baseline <= math.exp(epsilon) * (1 - step / 5000) + delta + 1e-12
+        ]
+        assert max(allowed) <= bound_risk(epsilon, delta, baseline) + 1e-9
+        assert max(allowed) >= bound_risk(epsilon, delta, baseline) - 1 / 5000
+
+
+def test_a_baseline_is_a_chance() -> None:
+    with pytest.raises(UsageError, match="baseline must lie between 0 and 1"):
+        bound_risk(1, 0, 1.5)

@@ -60,9 +60,7 @@ def test_each_role_reaches_its_routes_and_no_other(clinic: ServedClinic, role: s
     for method, path, roles in paths(clinic):
         may = "public" in roles or role in roles
         answer = clinic.send(method, path, role, headers={"Accept": "application/json"})
-        refused = answer.status_code == 401 or (
-            answer.status_code == 403 and answer.json()["code"] == "SF-W103"
-        )
+        refused = answer.status_code == 401 or (answer.status_code == 403 and "SF-W103" in answer.text)
         if may == refused or answer.status_code >= 500:
             wrong.append((method, path, role, answer.status_code))
         if not may:

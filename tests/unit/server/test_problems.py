@@ -59,7 +59,7 @@ def test_every_answer_has_strict_headers(clinic: ServedClinic) -> None:
         assert "unsafe" not in policy
         assert "default-src 'none'" in policy
         assert headers["x-content-type-options"] == "nosniff"
-        assert headers["referrer-policy"] == "no-referrer"
+        assert headers["referrer-policy"] == "same-origin"
         assert headers["cache-control"] == "no-store"
 
 

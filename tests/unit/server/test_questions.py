@@ -84,8 +84,12 @@ def test_an_analyst_without_a_quota_asks_nothing(clinic: ServedClinic) -> None:
 
 
 def test_facts_unions_and_nested_questions(clinic: ServedClinic) -> None:
-    assert clinic.ask("SHOW TABLES", epsilon=1).json()["entry"] is None
-    both = "SELECT COUNT(*) AS n FROM visits UNION ALL SELECT SUM(ill) AS n FROM visits"
+    facts = clinic.ask("SHOW TABLES", epsilon=1).json()
+    assert (facts["entry"], facts["columns"]["table"]) == (None, ["visits"])
+    assert clinic.ask("DESCRIBE visits").json()["facts"]["table"] == "visits"
+    quoted = {"question": {"sql": "DESCRIBE visits"}, "spend": {}}
+    assert clinic.send("POST", "/api/quote", json=quoted).json()["free"]
+    both = "SELECT COUNT(*) AS n FROM visits UNION ALL SELECT SUM(age) AS n FROM visits"
     quote = clinic.send("POST", "/api/quote", json={"question": {"sql": both}, "spend": {"epsilon": 1}})
     assert len(quote.json()["parts"]) == 2
     answer = clinic.ask(both, epsilon=1, key="both").json()

@@ -23,7 +23,7 @@ DECLARED: dict[str, Any] = {
         "kind": {"one_of": ["x", "y"]},
         "size": {"between": [0, 10.5]},
     },
-    "budget": {"epsilon": "1/2", "delta": 1e-9},
+    "budget": {"epsilon": "0.5", "delta": 1e-9},
 }
 ROWS = pa.table(
     {"who": [1, 2, 3], "day": ["2024-03-01"] * 3, "kind": ["x", "y", "z"], "size": [1.0, 2.0, 99.0]}

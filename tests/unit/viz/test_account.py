@@ -44,3 +44,10 @@ def test_shares_of_several_accounts_stay_within_the_bar() -> None:
 def test_bars_are_drawn(tmp_path: Path) -> None:
     assert viz.budget_bar(0.25, 1, title="Budget").save(tmp_path / "one.png").stat().st_size > 1000
     assert viz.budget_bars({"ada": 0.5}).save(tmp_path / "many.svg").stat().st_size > 1000
+
+
+def test_a_burn_down_ends_a_little_after_its_last_charge() -> None:
+    spec = viz.burn_down([0, 1, 2], [4.0, 3.5, 3.0], cap=4).spec
+    points = [(point["charges"], point["left"]) for point in spec["data"]["values"]]
+    assert points == [(0, 4.0), (1, 3.5), (2, 3.0), (2.5, 3.0)]
+    assert spec["encoding"]["y"]["scale"]["domain"] == [0, 4]

@@ -6,11 +6,12 @@ from sfumato.audit.catalogue.doors import list_doors
 from sfumato.audit.catalogue.entries import CatalogueEntry
 from sfumato.audit.catalogue.fits import list_fits
 from sfumato.audit.catalogue.mechanisms import list_mechanisms
+from sfumato.audit.catalogue.surveys import list_surveys
 
 
 def list_entries() -> list[CatalogueEntry]:
     """Return everything that is shipped and that the libraries installed here allow to run."""
-    entries = [*list_mechanisms(), *list_doors(), *list_fits()]
+    entries = [*list_mechanisms(), *list_doors(), *list_surveys(), *list_fits()]
     return [each for each in entries if not each.needs or find_spec(each.needs)]
 
 

@@ -32,7 +32,7 @@ class AuditOutcome(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CatalogueEntry:
-    """A mechanism, question, learner, stream, trainer or generator, and the audit of its claim."""
+    """A mechanism, question, learner, stream, survey, trainer or generator, and the audit of its claim."""
 
     kind: str
     name: str

@@ -87,6 +87,11 @@ class Release:
         return self._plan.request
 
     @property
+    def rounds(self) -> tuple[str, ...]:
+        """The requests of all answers that were put together here: those refined, and the last."""
+        return self._rounds
+
+    @property
     def tables(self) -> tuple[Table, ...]:
         """What was declared about the tables that the answer is about."""
         return (self._plan.table, *self._plan.reads)
@@ -124,19 +129,29 @@ class Release:
         with _installed("pandas"):
             import pandas as pd
         frame = table.to_pandas()
-        keys = self._plan.resolved.keys
         kinds = {"int64": pd.Int64Dtype(), "bool": pd.BooleanDtype()}
-        levels = bool(self._plan.question.levels)
-        labels = self._plan.question.labels.items()
-        nullable = [name for name, place in labels if levels or keys[place].nulls]
         # What is computed from an answer may be missing whatever it is.
-        for name in nullable if self._staged is None else table.column_names:
+        for name in self.nullable_names if self._staged is None else table.column_names:
             kind = kinds.get(str(table.schema.field(name).type))
             if kind is not None:
                 frame[name] = table.column(name).to_pandas(
                     types_mapper={table.schema.field(name).type: kind}.get
                 )
         return frame
+
+    @property
+    def label_names(self) -> list[str]:
+        """The names of the columns that no noise is in."""
+        return list(self._labels)
+
+    @property
+    def nullable_names(self) -> list[str]:
+        """The names of the columns that may hold missing values, whichever groups there are."""
+        if self._staged is not None:
+            return list(self._columns)
+        question, keys = self._plan.question, self._plan.resolved.keys
+        levels = bool(question.levels)
+        return [name for name, place in question.labels.items() if levels or keys[place].nulls]
 
     def _beside_intervals(self, confidence: float) -> pa.Table:
         """Return the answer with the ends of each number's interval after it."""

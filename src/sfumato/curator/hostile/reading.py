@@ -97,6 +97,28 @@ class SlotReader:
         return text
 
 
+@dataclass(frozen=True, slots=True)
+class WatchedReader:
+    """Reads as another reader does, and reports each round once its reply has left.
+
+    What is reported is the slot, which is public, at a time that everyone who asked knows: the end of it.
+    """
+
+    inner: SlotReader
+    report: Callable[[float], None]
+
+    def slot(self, plan: Plan[Any, Any]) -> float:
+        """Return how many seconds after it was begun a plan is replied to."""
+        return self.inner.slot(plan)
+
+    @contextmanager
+    def begin(self, plan: Plan[Any, Any], done: Callable[[], object]) -> Iterator[Read]:
+        """Yield what reads for a plan; report its slot when the block has ended well."""
+        with self.inner.begin(plan, done) as read:
+            yield read
+        self.report(self.inner.slot(plan))
+
+
 def _ask(ask: Ask, done: Callable[[], object], steps: Sequence[Step], seconds: float) -> str:
     # A steward who drops the table must not wait for the slot's end.
     try:

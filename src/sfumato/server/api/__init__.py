@@ -5,17 +5,43 @@ Handlers read the request, call a function that the pages call too, and write it
 
 from fastapi import APIRouter
 
-from sfumato.server.api import catalog, ledger, people, publications, questions, tables, visitors
+from sfumato.server.api import (
+    catalog,
+    charges,
+    frames,
+    jobs,
+    ledger,
+    models,
+    packages,
+    people,
+    projects,
+    publications,
+    questions,
+    requests,
+    streams,
+    surveys,
+    tables,
+    visitors,
+)
 from sfumato.server.feeds import routes as feeds
 
 ROUTERS: tuple[APIRouter, ...] = (
     visitors.router,
     catalog.router,
     questions.router,
+    frames.router,
+    jobs.router,
+    models.router,
+    streams.router,
     ledger.router,
     people.router,
     tables.router,
     publications.router,
+    surveys.router,
+    projects.router,
+    requests.router,
+    charges.router,
+    packages.router,
     feeds.router,
 )
 """Every router of the API."""

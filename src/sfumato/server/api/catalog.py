@@ -29,4 +29,5 @@ def read_table(name: str, visitor: Asker, context: Context) -> dict[str, Any]:
 @router.get("/budget", response_model=FactsBody)
 def read_budget(visitor: Asker, context: Context) -> dict[str, Any]:
     """Return what is left of every account that the visitor may spend from."""
-    return {"accounts": open_session(context, visitor).budget.to_dict()}
+    budget = open_session(context, visitor).budget
+    return {"accounts": budget.to_dict(), "text": str(budget)}

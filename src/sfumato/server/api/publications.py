@@ -4,6 +4,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends
 from pydantic import Field, StrictStr
+from starlette.responses import FileResponse
 
 from sfumato.server.access import Role, Visitor, allow
 from sfumato.server.context import ServerContext, get_context
@@ -29,6 +30,15 @@ def list_publications(
 ) -> dict[str, Any]:
     """Return what was published, with the answers."""
     return {"publications": publishing.list_publications(context)}
+
+
+@router.get("/publications/synthetic/{name}", response_class=FileResponse)
+def read_synthetic(
+    name: str, visitor: Annotated[Visitor, Depends(allow(Role.PUBLIC))], context: Context
+) -> FileResponse:
+    """Return a published synthetic table, as a Parquet file."""
+    path = publishing.find_synthetic_file(context, name)
+    return FileResponse(path, media_type="application/vnd.apache.parquet", filename="synthetic.parquet")
 
 
 @router.post("/publications", response_model=ReleaseBody)

@@ -33,7 +33,7 @@ def read_metrics(
 @router.get("/api/openapi.json", include_in_schema=False)
 def read_openapi(request: Request, visitor: Everyone) -> dict[str, Any]:
     """Return the description of this API."""
-    return request.app.openapi()  # type: ignore[no-any-return]
+    return request.app.openapi()  # type: ignore[no-any-return]  # as `create_app` has set it
 
 
 @router.get("/api/me", response_model=FactsBody)

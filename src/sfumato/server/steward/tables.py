@@ -17,6 +17,7 @@ from sfumato.curator.catalog.schema_file import Schema, parse_schema, read_field
 from sfumato.errors import UsageError
 from sfumato.files.disk_errors import name_disk_errors
 from sfumato.files.durable import create_private_folder
+from sfumato.server.quiet import hush_steward_warnings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -80,15 +81,21 @@ def read_declaration(fields: Mapping[str, Any] | None, toml: str | None) -> Sche
 
 def register_table(context: ServerContext, name: str, source: Mapping[str, str], said: Schema) -> Any:
     """Register a table; return what the declaration did to its rows, for the steward alone."""
-    with _find_source(context, source, erase=True) as path:
+    with _find_source(context, source, erase=True) as path, hush_steward_warnings():
         report = context.lab.register(name, path, **_words(said))
     return None if report is None else report.to_dict()
 
 
 def check_table(context: ServerContext, name: str, source: Mapping[str, str], said: Schema) -> dict[str, Any]:
     """Return what registering would do to the rows of a source. Nothing is stored."""
-    with _find_source(context, source, erase=False) as path:
+    with _find_source(context, source, erase=False) as path, hush_steward_warnings():
         return context.lab.check(name, path, **_words(said)).to_dict()
+
+
+def list_source_columns(context: ServerContext, source: Mapping[str, str]) -> dict[str, str]:
+    """Return the columns of a source with the kind of their values, by its types. No row is read."""
+    with _find_source(context, source, erase=False) as path:
+        return context.lab.engine.list_columns(path)
 
 
 def draft_table(context: ServerContext, source: Mapping[str, str]) -> str:
@@ -102,7 +109,7 @@ def advance_table(
 ) -> Any:
     """Make the next snapshot of a table; return what the declaration did to its rows."""
     moments = {column: parse_moment(text) or text for column, text in (through or {}).items()}
-    with _find_source(context, source, erase=True) as path:
+    with _find_source(context, source, erase=True) as path, hush_steward_warnings():
         report = context.lab.advance(name, path, through=moments or None)
     return None if report is None else report.to_dict()
 

@@ -1,0 +1,85 @@
+"""The end of the tour: a link that opens the pages of its lab, and the server behind it."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import sys
+from contextlib import closing
+from importlib.util import find_spec
+from pathlib import Path
+
+import sfumato as sf
+from sfumato.cli.demo import QUESTIONS
+from sfumato.cli.output import print_heading, print_text
+
+HOST = "127.0.0.1"
+_LIBRARIES = ("argon2", "fastapi", "jinja2", "uvicorn")
+_DAY = 86_400.0
+
+
+def open_pages(folder: Path, port: int, serves: bool | None) -> None:
+    """Print a link that signs in once, and serve until Ctrl-C; or print the command that serves.
+
+    Without a wish, pages are served where someone sits at a terminal.
+    """
+    print_heading("Pages")
+    if not all(map(find_spec, _LIBRARIES)):
+        print_text("They need the server: pip install 'sfumato[server]'")
+        return
+    wanted = sys.stdin.isatty() and sys.stdout.isatty() if serves is None else serves
+    free = find_port(port) if wanted else port
+    keep_answers(folder)
+    if not wanted:
+        print_text(f"Serve them with: {_name_program()} serve {folder} --port {free}")
+    then = "Open" if wanted else "Then open"
+    print_text(f"{then} {make_link(folder, free)}\nIt signs you in as the steward, once, within a day.")
+    if not wanted:
+        return
+    from sfumato.server.serving import ServeOptions, serve_lab
+
+    print_text("Ctrl-C ends it.")
+    serve_lab(ServeOptions(str(folder), HOST, free))
+
+
+def keep_answers(folder: Path) -> None:
+    """Let the pages show what ada asked in the tour: the same questions again, which are free."""
+    from sfumato.server.keeping import ReleaseStore
+    from sfumato.server.wire import write_release
+
+    session = sf.open(folder).session("ada")
+    with closing(ReleaseStore(folder / "releases.sqlite")) as kept:
+        for _, sql, epsilon, _ in QUESTIONS:
+            answer = write_release(session.sql(sql).release(epsilon=epsilon))
+            kept.keep_release(answer["entry"], "ada", {"sql": sql}, {"epsilon": epsilon}, answer)
+
+
+def make_link(folder: Path, port: int) -> str:
+    """Return a link that signs the steward of a lab in, once."""
+    from sfumato.server.pages.entering import PURPOSE
+    from sfumato.server.people import PeopleStore
+    from sfumato.server.serving import FIRST_STEWARD
+
+    with closing(PeopleStore(folder / "people.sqlite")) as people:
+        people.add_person(FIRST_STEWARD, "steward")
+        people.add_person("ada", "analyst")
+        return f"http://{HOST}:{port}/enter/{people.make_token(FIRST_STEWARD, seconds=_DAY, purpose=PURPOSE)}"
+
+
+def _name_program() -> str:
+    """Return how this command is called here: by its path where the shell would not find it."""
+    own = Path(sys.argv[0])
+    return str(own) if own.name == "sfumato" and shutil.which("sfumato") is None else "sfumato"
+
+
+def find_port(wanted: int) -> int:
+    """Return this port if it is free, else another one that is."""
+    for port in (wanted, 0):
+        with socket.socket() as place:
+            place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                place.bind((HOST, port))
+            except OSError:
+                continue
+            return int(place.getsockname()[1])
+    return wanted

@@ -1,0 +1,86 @@
+"""Commands that plan from public facts: how many people are needed, and what many questions would cost."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+import sfumato as sf
+from sfumato.cli.output import as_json, lab_option, print_text, show_json, show_table
+from sfumato.cli.questions import analyst_option, project_option, spend_options
+
+if TYPE_CHECKING:
+    from typing import TextIO
+
+
+@click.group()
+def plan() -> None:
+    """Plan before anything is spent: sample sizes, and the price of many questions."""
+
+
+@plan.command()
+@click.option("--epsilon", type=float, required=True, help="ε of all averages together.")
+@click.option("--queries", type=int, default=1, show_default=True, help="Number of averages.")
+@click.option("--width", type=float, default=1.0, show_default=True, help="Width of the values' interval.")
+@click.option("--error", type=float, help="Expected error that each average may have.")
+@click.option("--people", type=int, help="Number of people, to find the expected error instead.")
+@as_json
+def size(
+    epsilon: float, queries: int, width: float, error: float | None, people: int | None, as_json: bool
+) -> None:
+    """Say how many people averages need for an --error, or how large it is for so many --people."""
+    if (error is None) == (people is None):
+        raise click.UsageError("give either --error or --people")
+    if error is not None:
+        needed = sf.privacy.sample_size(width=width, error=error, queries=queries, epsilon=epsilon)
+        found: dict[str, Any] = {"people": needed, "error": error}
+    else:
+        expected = sf.privacy.average_error(width=width, n=people or 0, epsilon=epsilon, queries=queries)
+        found = {"people": people, "error": float(expected)}
+    if as_json:
+        show_json({**found, "epsilon": epsilon, "queries": queries, "width": width})
+        return
+    averages = "one average" if queries == 1 else f"{queries:,} averages"
+    print_text(
+        f"{averages} of values in an interval of width {width:g} over {found['people']:,} people, all for "
+        f"ε = {epsilon:g}:\nexpected error of each {found['error']:.4g} (Laplace noise; the number is public)"
+    )
+
+
+@plan.command()
+@click.argument("file", type=click.File("r", encoding="utf-8"))
+@lab_option
+@analyst_option
+@project_option
+@spend_options
+@click.option("--rows", type=int, help="Assumed rows per group, for the expected error of averages.")
+@as_json
+def questions(
+    file: TextIO,
+    folder: str,
+    analyst: str | None,
+    project: str | None,
+    rows: int | None,
+    as_json: bool,
+    spend: dict[str, Any],
+) -> None:
+    """Price the questions of FILE, divided by semicolons, each at the spend that is given. - is the input.
+
+    Ends with 3 if they cannot all be paid for. Nothing is read and nothing is charged.
+    """
+    texts = [each.strip() for each in file.read().split(";") if each.strip()]
+    given = {"n": rows} if rows else None
+    found = sf.open(folder).session(analyst, project=project).plan(texts, given=given, **spend)
+    if as_json:
+        show_json(found.to_dict())
+    else:
+        shown = [(each.text, each.price, _show(each.errors)) for each in found.questions]
+        show_table(["question", "price", "expected error, ± at 95 %"], shown)
+        print_text("\n".join(map(str, found.totals)))
+    if not found.admitted:
+        click.get_current_context().exit(3)
+
+
+def _show(errors: dict[str, float | None]) -> str:
+    return ", ".join(f"{name} {'?' if error is None else f'{error:.4g}'}" for name, error in errors.items())

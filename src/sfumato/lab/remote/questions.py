@@ -1,0 +1,76 @@
+"""One question to a lab on another machine: what it would cost, and its answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Protocol, Unpack
+
+from sfumato.privacy.exact import parse_whole
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sfumato.curator.catalog.description import TableDescription
+    from sfumato.curator.payer import Spending
+
+
+class Asks(Protocol):
+    """Sends questions to a server."""
+
+    def ask_quote(self, question: Mapping[str, Any], spend: Mapping[str, Any]) -> Any:
+        """Return price and expected error."""
+
+    def ask_release(self, question: Mapping[str, Any], spend: Mapping[str, Any], key: str | None) -> Any:
+        """Charge, then answer."""
+
+    def describe(self, question: Mapping[str, Any]) -> TableDescription:
+        """Return what is declared about the rows of a frame."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class RemoteQuery:
+    """One question. `quote` says what it would cost, `release` pays and answers."""
+
+    asks: Asks
+    question: Mapping[str, Any]
+    text: str
+
+    def quote(self, **spending: Unpack[Spending]) -> Any:
+        """Return price and expected error, from public facts only.
+
+        Say what to spend in one way: epsilon, epsilon and delta, rho, share of the budget, or the error
+        wished for, such as {"n": 25}. `given` guesses n, the rows of a group, for the error of averages.
+        """
+        return self.asks.ask_quote(self.question, encode_spending(spending))
+
+    def release(self, *, key: str | None = None, **spending: Unpack[Spending]) -> Any:
+        """Charge, then answer. The same question released before comes back for free.
+
+        Each call has a key of its own unless one is given. If the connection is lost, the request is sent
+        again with the same key: it gives the same answer for one charge.
+        """
+        return self.asks.ask_release(self.question, encode_spending(spending), key)
+
+    def bounded(self, *, groups: int = 1, rows: int = 1) -> RemoteQuery:
+        """Return the same question, of which one unit counts in so many groups with so many rows in each."""
+        bounds = {"groups": parse_whole(groups, "groups"), "rows": parse_whole(rows, "rows")}
+        text = f"{self.text} bounded(groups={groups}, rows={rows})"
+        return RemoteQuery(self.asks, {**self.question, "bounded": bounds}, text)
+
+    def __repr__(self) -> str:
+        return f"{self.text!r}; .quote(epsilon=…) prices it, .release(epsilon=…) pays and answers"
+
+
+def encode_spending(spending: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what was typed, ready for JSON: fractions are texts, so that they stay exact."""
+    return {name: _encode_amount(value) for name, value in spending.items() if value is not None}
+
+
+def _encode_amount(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(name): _encode_amount(each) for name, each in value.items()}
+    if isinstance(value, Fraction | Decimal):
+        return str(Fraction(value))
+    return value.item() if hasattr(value, "item") else value

@@ -1,0 +1,125 @@
+"""The price of many questions, from public facts: what each costs, and whether all can be paid for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sfumato.errors import UsageError
+from sfumato.privacy.account import NOTHING, Cost
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sfumato.curator.catalog.catalog import Table
+    from sfumato.curator.payer import Payer, Spending
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedQuestion:
+    """One question of a plan, with its price and expected error."""
+
+    text: str
+    price: str
+    free: bool
+    errors: dict[str, float | None]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the facts, ready for JSON."""
+        return {"question": self.text, "price": self.price, "free": self.free, "expected_error": self.errors}
+
+
+@dataclass(frozen=True, slots=True)
+class PopulationTotal:
+    """What all questions about one population come to."""
+
+    population: str
+    share: float
+    left: float
+    left_after: float | None
+    """Largest pure-ε question that is possible afterwards; None if not all can be paid for."""
+
+    def __str__(self) -> str:
+        after = (
+            "not enough is left" if self.left_after is None else f"ε = {self.left_after:.4g} left afterwards"
+        )
+        return f"{self.population}: {self.share:.1%} of the budget, ε = {self.left:.4g} left now, {after}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the facts, ready for JSON."""
+        return {
+            "population": self.population,
+            "share": self.share,
+            "left": self.left,
+            "left_after": self.left_after,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class WorkPlan:
+    """Prices of questions that may be asked. Making a plan reads no data and spends nothing."""
+
+    questions: tuple[PlannedQuestion, ...]
+    totals: tuple[PopulationTotal, ...]
+
+    @property
+    def admitted(self) -> bool:
+        """Whether all questions can be paid for, one after the other."""
+        return all(each.left_after is not None for each in self.totals)
+
+    def __str__(self) -> str:
+        lines = [f"{each.price:<22} {_say_errors(each.errors):<28} {each.text}" for each in self.questions]
+        return "\n".join([*lines, *map(str, self.totals)])
+
+    __repr__ = __str__
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the facts, ready for JSON."""
+        return {
+            "questions": [each.to_dict() for each in self.questions],
+            "totals": [each.to_dict() for each in self.totals],
+            "admitted": self.admitted,
+        }
+
+
+def plan_questions(payer: Payer, asked: Sequence[tuple[str, Any]], spending: Spending) -> WorkPlan:
+    """Return what questions cost, each and together, for whoever pays."""
+    if not asked:
+        raise UsageError(
+            "SF-P135", "A plan needs at least one question.", try_='"SELECT COUNT(*) AS n FROM visits"'
+        )
+    planned: list[PlannedQuestion] = []
+    costs: dict[str, Cost] = {}
+    tables: dict[str, Table] = {}
+    seen: set[tuple[str, Any]] = set()
+    for text, question in asked:
+        quote = question.quote(**spending)
+        free = True
+        for part in getattr(quote, "parts", (quote,)):
+            population, known = part.plan.table.population, (part.plan.request, part.plan.identities)
+            tables.setdefault(population, part.plan.table)
+            repeated = part.free or known in seen
+            seen.add(known)
+            free = free and repeated
+            costs[population] = costs.get(population, NOTHING) + (NOTHING if repeated else part.plan.cost)
+        planned.append(_describe(text, quote, free))
+    totals = [_total(payer, tables[name], cost) for name, cost in costs.items() if not tables[name].is_public]
+    return WorkPlan(tuple(planned), tuple(totals))
+
+
+def _describe(text: str, quote: Any, free: bool) -> PlannedQuestion:
+    parts = getattr(quote, "parts", (quote,))
+    price = "nothing" if free else " + ".join(part.plan.charged for part in parts if not part.free)
+    errors = {name: error for part in parts for name, error in part.error().items()}
+    return PlannedQuestion(" ".join(text.split()), price, free, errors)
+
+
+def _total(payer: Payer, table: Table, cost: Cost) -> PopulationTotal:
+    standing = payer.standing_after(table, cost)
+    after = None if standing.left_after is None else float(standing.left_after)
+    return PopulationTotal(table.population, standing.share, float(standing.left), after)
+
+
+def _say_errors(errors: dict[str, float | None]) -> str:
+    known = [f"± {name} {error:.4g}" for name, error in errors.items() if error is not None]
+    return ", ".join(known) or "± known with the answer"

@@ -1,0 +1,186 @@
+"""Long work as pages show it: what is typed into their forms, and what came of a job."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Final
+
+from sfumato.lab.remote.parameters import GENERATORS
+from sfumato.server.facts.typed import read_optional_number, read_typed_number, wrong_field_error
+from sfumato.server.remote.sent_values import EvaluateJobBody, FitJobBody, ReportJobBody, SampleJobBody
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sfumato.server.jobs.store import ServerJob
+
+CLASSIFIERS: Final = (
+    "LogisticRegression",
+    "AutoClassifier",
+    "LinearSVC",
+    "GradientBoosting",
+    "DecisionTree",
+    "GaussianNB",
+    "CategoricalNB",
+    "LinearRegression",
+    "GradientBoostingRegressor",
+)
+"""Estimators that the form offers: those that need nothing beside features and a target."""
+MADE: Final = ("Marginals", "Moments")
+"""Generators that the form offers."""
+TRAINED_SHARE: Final = 0.8
+"""Share of the units that a model is fitted on; it is measured on the others."""
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredLine:
+    """A number that was measured privately, with its interval."""
+
+    name: str
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class JobView:
+    """A job as a page shows it."""
+
+    job: ServerJob
+
+    @property
+    def title(self) -> str:
+        """What the job is, in words."""
+        model = self.job.body.get("model")
+        named = model.get("name", "") if isinstance(model, dict) else ""
+        words = {"fit": f"Fit of {named}", "sample": "Synthetic rows", "evaluate": "Measurement of a model"}
+        return words.get(self.job.kind, "Quality report")
+
+    @property
+    def is_generator(self) -> bool:
+        """Whether the job belongs on the page of synthetic tables."""
+        model = self.job.body.get("model")
+        return self.job.kind in ("sample", "report") or (
+            isinstance(model, dict) and model.get("name") in GENERATORS
+        )
+
+    @property
+    def about(self) -> list[tuple[str, str]]:
+        """What was asked for, as names and texts."""
+        body = self.job.body
+        said = [("table", _name_rows(body.get("table"))), ("of job", body.get("model"))]
+        said += [("features", ", ".join(body.get("features", ()))), ("target", body.get("target"))]
+        said += [("columns", ", ".join(body.get("columns", ()))), ("rows", body.get("rows"))]
+        return [(name, str(text)) for name, text in said if text and not isinstance(text, dict)]
+
+    @property
+    def outcome(self) -> Mapping[str, Any]:
+        """The result, or the problem; empty while there is none."""
+        return self.job.outcome or {}
+
+    @property
+    def measured(self) -> list[MeasuredLine]:
+        """What was measured, each number with its interval."""
+        found = self.outcome
+        if found.get("form") == "report":
+            bought = found.get("measured") or {"numbers": []}
+            return [_read_bought(each) for each in bought["numbers"]]
+        names = {
+            "accuracy": "accuracy",
+            "auc": "area under the curve",
+            "r2": "R²",
+            "rmse": "root mean square error",
+        }
+        return [MeasuredLine(said, *found[name][:3]) for name, said in names.items() if found.get(name)]
+
+    @property
+    def guarantee(self) -> list[tuple[str, str]]:
+        """What the result cost, as names and texts."""
+        said = self.outcome.get("guarantee") or {}
+        cost = f"ε = {said['epsilon']}" if "epsilon" in said else ""
+        cost += f", δ = {said['delta']:.3g}" if said.get("delta") else ""
+        pairs = [
+            ("protects", said.get("unit")),
+            ("cost at most", cost),
+            ("arithmetic", said.get("arithmetic")),
+        ]
+        return [(name, str(text)) for name, text in pairs if text]
+
+
+def make_form_key() -> str:
+    """Return a key for a form that is about to be shown: sent twice, it is one job."""
+    return secrets.token_hex(16)
+
+
+def read_fit(fields: Mapping[str, str], chosen: list[str], *, generator: bool) -> FitJobBody:
+    """Return the fit that was typed: an estimator on features and a target, or a generator on columns."""
+    offered = MADE if generator else CLASSIFIERS
+    model = fields.get("model", "")
+    if model not in offered:
+        raise wrong_field_error("model", offered[0])
+    if not chosen:
+        raise wrong_field_error("columns" if generator else "features", "choose at least one")
+    spend = {"epsilon": _exact(read_typed_number(fields.get("epsilon", ""), "ε"))}
+    delta = read_optional_number(fields.get("delta", ""), "δ")
+    spend |= {} if delta is None else {"delta": _exact(delta)}
+    body: dict[str, Any] = {
+        "kind": "fit",
+        "key": fields.get("form_key") or make_form_key(),
+        "model": {"name": model, "parameters": spend},
+        "table": fields.get("table", ""),
+    }
+    if generator:
+        return FitJobBody(**body, columns=chosen)
+    if not fields.get("target"):
+        raise wrong_field_error("target", "the column that is predicted")
+    return FitJobBody(**body, features=chosen, target=fields["target"], split=(TRAINED_SHARE, "train"))
+
+
+def read_evaluation(fit: ServerJob, fields: Mapping[str, str]) -> EvaluateJobBody:
+    """Return the measurement of a model on the units that its fit left out."""
+    split: Any = (fit.body["split"][0], "test") if fit.body.get("split") else None
+    return EvaluateJobBody(
+        kind="evaluate",
+        key=fields.get("form_key") or make_form_key(),
+        model=fit.id,
+        table=fit.body["table"],
+        target=fit.body["target"],
+        epsilon=str(read_typed_number(fields.get("epsilon", ""), "ε")),
+        split=split,
+    )
+
+
+def read_sample(fit: ServerJob, fields: Mapping[str, str]) -> SampleJobBody:
+    """Return the drawing of synthetic rows, which is free."""
+    rows = fields.get("rows", "").replace(",", "").strip()
+    if not (rows.isascii() and rows.isdigit() and 0 < int(rows) <= 1_000_000):
+        raise wrong_field_error("rows", "1000")
+    return SampleJobBody(
+        kind="sample", key=fields.get("form_key") or make_form_key(), model=fit.id, rows=int(rows)
+    )
+
+
+def read_report(fit: ServerJob, fields: Mapping[str, str]) -> ReportJobBody:
+    """Return the report on a generator, whose distances to the real table are bought."""
+    return ReportJobBody(
+        kind="report",
+        key=fields.get("form_key") or make_form_key(),
+        model=fit.id,
+        table=fit.body["table"],
+        epsilon=str(read_typed_number(fields.get("epsilon", ""), "ε")),
+    )
+
+
+def _exact(number: Any) -> dict[str, str]:
+    return {"fraction": str(Fraction(number))}
+
+
+def _name_rows(table: Any) -> str:
+    return str(table.get("table", "")) if isinstance(table, dict) else str(table or "")
+
+
+def _read_bought(number: Mapping[str, Any]) -> MeasuredLine:
+    known = dict(number)
+    return MeasuredLine(str(known["name"]), known["value"], known["low"], known["high"])

@@ -1,0 +1,98 @@
+"""What the Ask page sends: a question, what it may cost, and what to show; parsed into what the API takes."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import secrets
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import ValidationError
+
+from sfumato.errors import UsageError
+from sfumato.server.wire import BoundedBody, QuestionBody, SpendBody
+
+EPSILON, ERROR = "epsilon", "error"
+_NUMBER = re.compile(r"[0-9]*[.,]?[0-9]+([eE][+-]?[0-9]{1,2})?\Z|[0-9]+/[0-9]+\Z")
+_NAMES = {"epsilon": "ε", "delta": "δ", "error": "the error", "given": "the rows of a group"}
+
+
+@dataclass(frozen=True, slots=True)
+class AskForm:
+    """The fields of the Ask page, as they were typed."""
+
+    sql: str = ""
+    spend: str = EPSILON
+    epsilon: str = "0.1"
+    delta: str = ""
+    error: str = ""
+    error_name: str = "n"
+    given: str = ""
+    groups: str = ""
+    rows: str = ""
+    preview: bool = False
+    form_key: str = field(default_factory=lambda: secrets.token_hex(16))
+    """What tells this form from all others, so that pressing its button twice is one charge."""
+
+    def read_question(self) -> QuestionBody:
+        """Return the question."""
+        if not self.sql.strip():
+            raise UsageError("SF-W181", "There is no question yet.", try_="SELECT COUNT(*) AS n FROM a table")
+        bounded = None
+        if self.groups.strip() or self.rows.strip():
+            limits = {"groups": _parse_whole("groups", self.groups), "rows": _parse_whole("rows", self.rows)}
+            bounded = BoundedBody(**limits)
+        try:
+            return QuestionBody(sql=self.sql, bounded=bounded, table=None, steps=None)
+        except ValidationError:
+            raise UsageError("SF-W182", "The question is too long.", most="20,000 characters") from None
+
+    def read_spend(self) -> SpendBody:
+        """Return what the question may cost, in the one way that was chosen."""
+        typed: dict[str, Any] = {}
+        if self.spend == ERROR:
+            name = self.error_name.strip() or "n"
+            typed["error"] = {name: _parse_number("error", self.error)}
+        else:
+            typed["epsilon"] = _parse_number("epsilon", self.epsilon)
+            if self.delta.strip():
+                typed["delta"] = _parse_number("delta", self.delta)
+        if self.given.strip():
+            typed["given"] = {"n": _parse_whole("given", self.given)}
+        try:
+            return SpendBody(**typed)
+        except ValidationError:
+            raise _no_number_error("spend", "") from None
+
+    def make_key(self) -> str:
+        """Return the key of this form's question: once it is charged, sending the form again is free."""
+        said = f"{self.sql}\n{self.spend}\n{self.epsilon}\n{self.delta}\n{self.error}\n{self.error_name}"
+        said += f"\n{self.groups}\n{self.rows}"
+        return f"page {self.form_key[:64]} {hashlib.sha256(said.encode()).hexdigest()[:16]}"
+
+
+def _parse_number(name: str, typed: str) -> str:
+    """Return a number as exact text; a comma may stand for the point."""
+    text = typed.strip()
+    if not _NUMBER.match(text) or len(text) > 40:
+        raise _no_number_error(name, text)
+    plain = text.replace(",", ".")
+    return f"0{plain}" if plain.startswith(".") else plain
+
+
+def _parse_whole(name: str, typed: str) -> int:
+    text = typed.strip() or "1"
+    if not text.isdecimal() or len(text) > 12 or int(text) < 1:
+        raise _no_number_error(name, text)
+    return int(text)
+
+
+def _no_number_error(name: str, typed: str) -> UsageError:
+    return UsageError(
+        "SF-W183",
+        "A number is needed here, above zero.",
+        field=_NAMES.get(name, name),
+        got=typed[:40] or "nothing",
+        try_="0.1",
+    )

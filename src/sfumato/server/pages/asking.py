@@ -1,0 +1,160 @@
+"""The Ask page: a question in SQL or by choices, its price and error before paying, and the release."""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any
+
+from fastapi import APIRouter, Depends, Form, Request
+from fastapi.responses import HTMLResponse, RedirectResponse
+
+from sfumato.errors import SfumatoError
+from sfumato.server.access import Role, Visitor, allow, open_session
+from sfumato.server.context import ServerContext, get_context
+from sfumato.server.pages.ask_form import AskForm
+from sfumato.server.pages.builder import COMPARISONS, FUNCTIONS, BuiltQuestion
+from sfumato.server.pages.quote_view import view_quote
+from sfumato.server.pages.release_view import ReleaseView, view_release
+from sfumato.server.pages.rendering import is_partial, render
+from sfumato.server.problems import find_status
+from sfumato.server.questions import quote_question, release_question
+from sfumato.server.wire import QuestionBody, SpendBody
+
+if TYPE_CHECKING:
+    from sfumato.server.pages.rehearsing import Rehearsals
+
+router = APIRouter()
+
+Asker = Annotated[Visitor, Depends(allow(Role.STEWARD, Role.ANALYST))]
+Context = Annotated[ServerContext, Depends(get_context)]
+Typed = Annotated[str, Form(max_length=200)]
+Text = Annotated[str, Form(max_length=100_000)]
+
+
+def read_form(
+    sql: Text = "",
+    spend: Typed = "epsilon",
+    epsilon: Typed = "0.1",
+    delta: Typed = "",
+    error: Typed = "",
+    error_name: Typed = "n",
+    given: Typed = "",
+    groups: Typed = "",
+    rows: Typed = "",
+    preview: Typed = "",
+    form_key: Typed = "",
+) -> AskForm:
+    """Return the fields of the form, as they were typed."""
+    form = AskForm(sql, spend, epsilon, delta, error, error_name, given, groups, rows, bool(preview))
+    return replace(form, form_key=form_key) if form_key else form
+
+
+def read_choices(
+    table: Typed = "",
+    by: Annotated[tuple[str, ...], Form()] = (),
+    function: Typed = "",
+    column: Typed = "",
+    where: Typed = "",
+    comparison: Typed = "=",
+    value: Annotated[str, Form(max_length=1000)] = "",
+) -> BuiltQuestion:
+    """Return what was chosen in the builder."""
+    return BuiltQuestion(table, by, function, column, where, comparison, value)
+
+
+Asked = Annotated[AskForm, Depends(read_form)]
+
+
+@router.get("/ask")
+def show_ask(
+    request: Request, visitor: Asker, context: Context, sql: str = "", epsilon: str = "0.1", preview: str = ""
+) -> HTMLResponse:
+    """Return the page, with a question in it if the address names one."""
+    form = AskForm(sql=sql[:20_000], epsilon=epsilon[:40], preview=bool(preview))
+    return show_quoted(request, visitor, context, form, asked=bool(sql))
+
+
+@router.post("/ask")
+def quote(request: Request, visitor: Asker, context: Context, form: Asked) -> HTMLResponse:
+    """Return the page with price and expected error; htmx gets that part alone."""
+    return show_quoted(request, visitor, context, form, asked=True)
+
+
+@router.post("/ask/build")
+def build(
+    request: Request, visitor: Asker, context: Context, built: Annotated[BuiltQuestion, Depends(read_choices)]
+) -> HTMLResponse:
+    """Return the page with the question that the choices make."""
+    try:
+        description = open_session(context, visitor).table(built.table).describe()
+        form = AskForm(sql=built.write_sql(description))
+    except SfumatoError as problem:
+        return show_page(request, visitor, context, AskForm(), problem=problem, built=built)
+    return show_quoted(request, visitor, context, form, asked=True, built=built)
+
+
+@router.post("/ask/release", response_model=None)
+def release(
+    request: Request, visitor: Asker, context: Context, form: Asked
+) -> HTMLResponse | RedirectResponse:
+    """Charge for the question and show its answer; what is refused is shown beside the question."""
+    try:
+        question, spend = form.read_question(), form.read_spend()
+        answer = release_question(context, visitor, question, spend, form.make_key())
+    except SfumatoError as problem:
+        return show_page(request, visitor, context, form, problem=problem)
+    if answer["entry"] is None:
+        return render(request, visitor, "facts.html", text=answer["text"], sql=form.sql)
+    return RedirectResponse(f"/releases/{answer['entry']}", 303)
+
+
+def show_quoted(
+    request: Request,
+    visitor: Visitor,
+    context: ServerContext,
+    form: AskForm,
+    *,
+    asked: bool,
+    built: BuiltQuestion | None = None,
+) -> HTMLResponse:
+    """Return the page with the price of what is in the form, or with why there is none."""
+    if not asked or not form.sql.strip():
+        return show_page(request, visitor, context, form, built=built)
+    try:
+        question, spend = form.read_question(), form.read_spend()
+        quoted = quote_question(open_session(context, visitor), question, spend)
+        preview = None
+        if form.preview and quoted["admitted"] and quoted.get("price") is not None:
+            preview = rehearse_question(request, context, visitor, question, spend)
+    except SfumatoError as problem:
+        return show_page(request, visitor, context, form, problem=problem, built=built)
+    found: dict[str, Any] = {"quote": view_quote(quoted), "preview": preview}
+    return show_page(request, visitor, context, form, built=built, **found)
+
+
+def show_page(
+    request: Request,
+    visitor: Visitor,
+    context: ServerContext,
+    form: AskForm,
+    *,
+    problem: SfumatoError | None = None,
+    built: BuiltQuestion | None = None,
+    **found: Any,
+) -> HTMLResponse:
+    """Return the page, or for htmx the part with the price."""
+    facts = {"form": form, "problem": problem, "quote": None, "preview": None, **found}
+    if is_partial(request):
+        # Half a question while it is typed is no failed request; a browser would report one.
+        return render(request, visitor, "quote.html", **facts)
+    tables = open_session(context, visitor).tables.tables
+    chosen = built or BuiltQuestion(tables[0].name if tables else "")
+    lists = {"functions": FUNCTIONS, "comparisons": COMPARISONS}
+    status = 200 if problem is None else find_status(problem)
+    return render(request, visitor, "ask.html", status=status, tables=tables, built=chosen, **lists, **facts)
+
+
+def rehearse_question(
+    request: Request, context: ServerContext, visitor: Visitor, question: QuestionBody, spend: SpendBody
+) -> ReleaseView:
+    """Return the answer that the twin gives, to be shown beside the price."""
+    rehearsals: Rehearsals = request.app.state.rehearsals
+    return view_release(rehearsals.answer_question(context, visitor, question, spend))

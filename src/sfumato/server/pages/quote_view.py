@@ -1,0 +1,62 @@
+"""A quote as people see it: the price, the error of each number, what will be left, or why it is refused."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from sfumato.server.pages.rendering import format_number, format_percent
+
+
+@dataclass(frozen=True, slots=True)
+class QuoteView:
+    """A quote as a page shows it."""
+
+    price: str
+    admitted: bool
+    free: bool
+    errors: list[tuple[str, str]]
+    """Each number of the answer, and its expected error."""
+    left: str
+    left_after: str
+    spent_share: float
+    """Share of what was left before that the question would take."""
+    bias: list[str]
+    slot: str
+    why_not: str
+    """Why the question would be refused; empty if it would not."""
+    text: str
+
+
+def view_quote(quoted: dict[str, Any]) -> QuoteView:
+    """Return what a page shows of a quote, whatever kind of question it is for."""
+    left, after = quoted.get("left"), quoted.get("left_after")
+    errors = quoted.get("expected_error") or {}
+    admitted, free = bool(quoted["admitted"]), bool(quoted["free"])
+    share = 0.0 if not left or after is None else max(0.0, 1 - after / left)
+    slot = quoted.get("slot")
+    return QuoteView(
+        price=str(quoted.get("price") or "nothing"),
+        admitted=admitted,
+        free=free,
+        errors=[(name, _write_error(half)) for name, half in errors.items()],
+        left="" if left is None else f"ε = {format_number(left)}",
+        left_after=""
+        if after is None
+        else f"ε = {format_number(after)} ({format_percent(1 - share)} of what is left now)",
+        spent_share=share,
+        bias=list(quoted.get("bias") or ()),
+        slot="" if slot is None else f"{slot:g} s",
+        why_not="" if admitted else _explain_refusal(quoted, left),
+        text=str(quoted.get("text", "")),
+    )
+
+
+def _write_error(half: float | None) -> str:
+    return "known with the answer" if half is None else f"± {format_number(half)}"
+
+
+def _explain_refusal(quoted: dict[str, Any], left: float | None) -> str:
+    rest = "" if left is None else f" ε = {format_number(left)} is left at most."
+    price = quoted.get("price", "this")
+    return f"Not enough is left for {price}.{rest} Spend less, or ask the steward for more."

@@ -1,0 +1,146 @@
+"""The Register page, for stewards: source, who is protected, bounds and keys, budget, and the report."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Query, Request, UploadFile
+from fastapi.responses import HTMLResponse, RedirectResponse
+
+from sfumato.errors import SfumatoError
+from sfumato.server.access import Role, Visitor, allow
+from sfumato.server.context import ServerContext, get_context
+from sfumato.server.facts.declaring import (
+    KINDS,
+    PROTECTS,
+    TypedDeclaration,
+    begin_declaration,
+    read_declaration,
+    read_source,
+)
+from sfumato.server.facts.promise import draw_odds
+from sfumato.server.pages.rendering import render
+from sfumato.server.problems import find_status
+from sfumato.server.steward.tables import UploadedTable, check_table, list_sources, register_table
+from sfumato.viz.icons import icon_key
+
+router = APIRouter()
+
+_PART = 2**20
+"""Bytes of a file that are copied at a time."""
+
+Steward = Annotated[Visitor, Depends(allow(Role.STEWARD))]
+Context = Annotated[ServerContext, Depends(get_context)]
+
+
+async def read_fields(request: Request, _: Steward) -> dict[str, str]:
+    """Return the texts of a form by name; of a name that was sent twice, the last."""
+    return {name: value for name, value in (await request.form()).items() if isinstance(value, str)}
+
+
+Fields = Annotated[dict[str, str], Depends(read_fields)]
+
+
+@router.get("/register")
+def choose_source(request: Request, visitor: Steward, context: Context) -> HTMLResponse:
+    """Return the first step: where the rows are."""
+    return show_sources(request, visitor, context)
+
+
+@router.post("/register/upload", response_model=None)
+def send_source(
+    request: Request, visitor: Steward, context: Context, file: UploadFile
+) -> HTMLResponse | RedirectResponse:
+    """Keep a file that the steward sent, and go on to its declaration."""
+    try:
+        kept = UploadedTable(context, (file.filename or "").rpartition(".")[2].lower())
+    except SfumatoError as problem:
+        return show_sources(request, visitor, context, problem)
+    try:
+        while part := file.file.read(_PART):
+            kept.write(part)
+        kept.close()
+    except BaseException:
+        kept.erase()
+        raise
+    return RedirectResponse(f"/register/declare?source=upload:{kept.name}", 303)
+
+
+@router.get("/register/declare")
+def begin_form(
+    request: Request, visitor: Steward, context: Context, source: Annotated[str, Query(max_length=300)] = ""
+) -> HTMLResponse:
+    """Return the form for a source. Everything in it starts empty."""
+    try:
+        typed = begin_declaration(context, source)
+    except SfumatoError as problem:
+        return show_sources(request, visitor, context, problem)
+    return show_form(request, visitor, typed)
+
+
+@router.post("/register/check")
+def check_form(request: Request, visitor: Steward, context: Context, fields: Fields) -> HTMLResponse:
+    """Return the form with what the declaration would do to the rows, for the steward alone."""
+    typed = read_declaration(context, fields)
+    try:
+        report = check_table(context, typed.table.strip(), read_source(typed.source), typed.read_schema())
+    except SfumatoError as problem:
+        return show_form(request, visitor, typed, problem=problem)
+    return show_form(request, visitor, typed, report=report)
+
+
+@router.post("/register")
+def register_form(request: Request, visitor: Steward, context: Context, fields: Fields) -> HTMLResponse:
+    """Register the table, and return what the declaration did to its rows."""
+    typed = read_declaration(context, fields)
+    name = typed.table.strip()
+    try:
+        report = register_table(context, name, read_source(typed.source), typed.read_schema())
+    except SfumatoError as problem:
+        return show_form(request, visitor, typed, problem=problem)
+    return render(request, visitor, "registered.html", report=report, table=name)
+
+
+@router.get("/register/odds")
+def show_odds(
+    request: Request,
+    visitor: Steward,
+    epsilon: Annotated[str, Query(max_length=40)] = "",
+    delta: Annotated[str, Query(max_length=40)] = "",
+) -> HTMLResponse:
+    """Return what a budget means in odds, as a part of the form."""
+    typed = TypedDeclaration("", (), epsilon=epsilon, delta=delta)
+    return render(request, visitor, "odds.html", **_view_odds(typed))
+
+
+def show_sources(
+    request: Request, visitor: Visitor, context: ServerContext, problem: SfumatoError | None = None
+) -> HTMLResponse:
+    """Return the first step, with why a source was refused if one was."""
+    found, status = list_sources(context), 200 if problem is None else find_status(problem)
+    return render(request, visitor, "register.html", status=status, sources=found, problem=problem)
+
+
+def show_form(
+    request: Request,
+    visitor: Visitor,
+    typed: TypedDeclaration,
+    *,
+    problem: SfumatoError | None = None,
+    report: dict[str, Any] | None = None,
+) -> HTMLResponse:
+    """Return the form as it was typed, with a report or with what is wrong."""
+    facts = {
+        "form": typed,
+        "kinds": KINDS,
+        "protects": PROTECTS,
+        "problem": problem,
+        "report": report,
+        **_view_odds(typed),
+    }
+    status = 200 if problem is None else find_status(problem)
+    return render(request, visitor, "register_form.html", status=status, **facts)
+
+
+def _view_odds(typed: TypedDeclaration) -> dict[str, Any]:
+    budget = typed.budget
+    drawn = None if budget is None else draw_odds(budget.epsilon, budget.delta)
+    return {"budget": budget, "odds": drawn, "icon_key": icon_key}

@@ -1,0 +1,142 @@
+"""Answers: a list of them, and each with its numbers, intervals, receipt, downloads and refinement."""
+
+import io
+import json
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Form, Path, Request
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
+
+from sfumato.errors import PolicyError, SfumatoError, UsageError
+from sfumato.server.access import Role, Visitor, allow
+from sfumato.server.context import ServerContext, get_context
+from sfumato.server.pages.ask_form import AskForm
+from sfumato.server.pages.release_view import (
+    describe_release,
+    list_receipt,
+    list_release_lines,
+    view_release,
+    write_python,
+    write_question,
+)
+from sfumato.server.pages.rendering import render
+from sfumato.server.problems import find_status
+from sfumato.server.questions import read_release, refine_release
+
+router = APIRouter()
+
+Asker = Annotated[Visitor, Depends(allow(Role.STEWARD, Role.ANALYST))]
+Context = Annotated[ServerContext, Depends(get_context)]
+Entry = Annotated[int, Path(ge=0, le=2**53)]
+
+MOST_LISTED = 500
+
+
+@router.get("/releases")
+def list_answers(request: Request, visitor: Asker, context: Context) -> HTMLResponse:
+    """Return the newest answers of the visitor, or for a steward those of everyone."""
+    lines = list_release_lines(context, visitor, MOST_LISTED)
+    return render(request, visitor, "releases.html", releases=lines)
+
+
+@router.get("/releases/{entry}")
+def show_answer(entry: Entry, request: Request, visitor: Asker, context: Context) -> HTMLResponse:
+    """Return one answer."""
+    return _show(request, visitor, context, entry)
+
+
+@router.post("/releases/{entry}/refine", response_model=None)
+def refine(
+    entry: Entry,
+    request: Request,
+    visitor: Asker,
+    context: Context,
+    epsilon: Annotated[str, Form(max_length=200)] = "",
+    delta: Annotated[str, Form(max_length=200)] = "",
+) -> HTMLResponse | RedirectResponse:
+    """Ask the same again with fresh noise, charge for it, and show both answers put together."""
+    try:
+        spend = AskForm(epsilon=epsilon, delta=delta).read_spend()
+        answer = refine_release(context, visitor, entry, spend, key=None)
+    except SfumatoError as problem:
+        return _show(request, visitor, context, entry, problem)
+    return RedirectResponse(f"/releases/{answer['entry']}", 303)
+
+
+@router.get("/releases/{entry}/{name}")
+def download(entry: Entry, name: str, visitor: Asker, context: Context) -> Response:
+    """Return an answer as a file: answer.csv, answer.parquet, answer.json or receipt.json."""
+    kept = read_release(context, visitor, entry)
+    writers = {
+        "answer.csv": ("text/csv; charset=utf-8", _write_csv),
+        "answer.parquet": ("application/vnd.apache.parquet", _write_parquet),
+        "answer.json": ("application/json", _write_json),
+        "receipt.json": ("application/json", _write_receipt),
+    }
+    if name not in writers:
+        raise PolicyError("SF-W106", "There is nothing at this address.", known=", ".join(writers))
+    kind, write = writers[name]
+    headers = {"Content-Disposition": f'attachment; filename="sfumato-{entry}-{name}"'}
+    return Response(write(kept.answer), media_type=kind, headers=headers)
+
+
+def make_answer_table(answer: dict[str, Any]) -> Any:
+    """Return an answer as an Arrow table in which the ends of each interval follow its number."""
+    import pyarrow as pa
+
+    columns, ends = answer.get("columns"), answer.get("interval") or {}
+    if not columns:
+        raise UsageError("SF-W185", "This answer is not a table.", try_="download it as JSON")
+    beside: dict[str, list[Any]] = {}
+    for name, column in columns.items():
+        beside[name] = column
+        beside |= {end: ends[end] for end in (f"{name}_low", f"{name}_high") if end in ends}
+    return pa.table(beside)
+
+
+def _show(
+    request: Request,
+    visitor: Visitor,
+    context: ServerContext,
+    entry: int,
+    problem: SfumatoError | None = None,
+) -> HTMLResponse:
+    kept = read_release(context, visitor, entry)
+    facts = {
+        "kept": kept,
+        "line": describe_release(kept, names=visitor.analyst is None),
+        "question": kept.question.get("sql") or write_question(kept.question),
+        "answer": view_release(kept.answer),
+        "bias": kept.answer.get("bias") or [],
+        "receipt": list_receipt(kept.answer),
+        "python": write_python(kept.question, kept.spend, context.settings.address),
+        "may_refine": kept.analyst == (visitor.analyst or "") and bool(kept.answer.get("columns")),
+        "epsilon": kept.spend.get("epsilon", 0.1),
+        "problem": problem,
+    }
+    status = 200 if problem is None else find_status(problem)
+    return render(request, visitor, "release.html", status=status, **facts)
+
+
+def _write_csv(answer: dict[str, Any]) -> bytes:
+    import pyarrow.csv as csv
+
+    buffer = io.BytesIO()
+    csv.write_csv(make_answer_table(answer), buffer)
+    return buffer.getvalue()
+
+
+def _write_parquet(answer: dict[str, Any]) -> bytes:
+    import pyarrow.parquet as parquet
+
+    buffer = io.BytesIO()
+    parquet.write_table(make_answer_table(answer), buffer)
+    return buffer.getvalue()
+
+
+def _write_json(answer: dict[str, Any]) -> bytes:
+    return json.dumps(answer, ensure_ascii=False, indent=2).encode()
+
+
+def _write_receipt(answer: dict[str, Any]) -> bytes:
+    return json.dumps(answer.get("receipt") or {}, ensure_ascii=False, indent=2).encode()

@@ -1,0 +1,124 @@
+"""The Synthetic page: published tables for everyone; generators, rows and reports for those who ask."""
+
+import io
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Path, Request
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
+
+from sfumato.errors import PolicyError, SfumatoError
+from sfumato.lab.synthetic.published_table import PublishedTable
+from sfumato.server.access import Role, Visitor, allow
+from sfumato.server.context import ServerContext, get_context
+from sfumato.server.facts.fits import MADE, JobView, read_fit, read_report, read_sample
+from sfumato.server.jobs import requests as working
+from sfumato.server.pages.rendering import render
+from sfumato.server.pages.results.fields import Fields, Ticked
+from sfumato.server.pages.results.models import list_choices, show_found_job
+from sfumato.server.problems import find_status
+
+router = APIRouter()
+
+Everyone = Annotated[Visitor, Depends(allow(Role.PUBLIC))]
+Asker = Annotated[Visitor, Depends(allow(Role.STEWARD, Role.ANALYST))]
+Context = Annotated[ServerContext, Depends(get_context)]
+JobPath = Annotated[str, Path(pattern=r"^[0-9a-f]{32}$")]
+_TYPES = {
+    "csv": "text/csv; charset=utf-8",
+    "parquet": "application/vnd.apache.parquet",
+    "md": "text/markdown; charset=utf-8",
+}
+
+
+@router.get("/synthetic")
+def show_synthetic(request: Request, visitor: Everyone, context: Context, table: str = "") -> HTMLResponse:
+    """Return what was published, and for those who may ask the form for a generator and their jobs."""
+    return show_page(request, visitor, context, {"table": table[:200]}, [])
+
+
+@router.get("/synthetic/published/{name}.{ending}")
+def download_published(name: str, ending: str, _: Everyone, context: Context) -> Response:
+    """Return a published synthetic table as CSV or Parquet, or its card."""
+    found = next((each for each in list_published(context) if each.name == name), None)
+    if found is None or ending not in _TYPES:
+        raise PolicyError("SF-W174", "No synthetic table of this name was published.", try_="/synthetic")
+    headers = {"Content-Disposition": f'attachment; filename="synthetic.{ending}"'}
+    return Response(_write_file(found, ending), media_type=_TYPES[ending], headers=headers)
+
+
+@router.post("/synthetic", response_model=None)
+def fit_generator(
+    request: Request, visitor: Asker, context: Context, fields: Fields, ticked: Ticked
+) -> HTMLResponse | RedirectResponse:
+    """Send the fit of a generator as a job."""
+    try:
+        job = working.send_job(context, visitor, read_fit(fields, ticked, generator=True))
+    except SfumatoError as problem:
+        return show_page(request, visitor, context, fields, ticked, problem)
+    return RedirectResponse(f"/synthetic/{job.id}", 303)
+
+
+@router.get("/synthetic/{job}")
+def show_job(request: Request, visitor: Asker, context: Context, job: JobPath) -> HTMLResponse:
+    """Return how far a job is, or what came of it."""
+    return show_found_job(request, visitor, context, job)
+
+
+@router.post("/synthetic/{job}/rows", response_model=None)
+def draw_rows(
+    request: Request, visitor: Asker, context: Context, job: JobPath, fields: Fields
+) -> HTMLResponse | RedirectResponse:
+    """Send the drawing of rows as a job."""
+    return _send_about(request, visitor, context, job, fields, read_sample)
+
+
+@router.post("/synthetic/{job}/report", response_model=None)
+def report_quality(
+    request: Request, visitor: Asker, context: Context, job: JobPath, fields: Fields
+) -> HTMLResponse | RedirectResponse:
+    """Send a quality report as a job."""
+    return _send_about(request, visitor, context, job, fields, read_report)
+
+
+def show_page(
+    request: Request,
+    visitor: Visitor,
+    context: ServerContext,
+    typed: dict[str, str],
+    ticked: list[str],
+    problem: SfumatoError | None = None,
+) -> HTMLResponse:
+    """Return the page, with what was typed and what is wrong with it."""
+    may_ask = visitor.role in (Role.STEWARD, Role.ANALYST)
+    facts: dict[str, Any] = {"published": list_published(context), "may_ask": may_ask, "problem": problem}
+    if may_ask:
+        jobs = [each for each in map(JobView, working.list_jobs(context, visitor)) if each.is_generator]
+        facts |= {"jobs": jobs, "models": MADE, **list_choices(context, visitor, typed, ticked)}
+    status = 200 if problem is None else find_status(problem)
+    return render(request, visitor, "synthetic.html", status=status, **facts)
+
+
+def list_published(context: ServerContext) -> list[PublishedTable]:
+    """Return the synthetic tables that the steward published."""
+    return [each for each in context.lab.published() if isinstance(each, PublishedTable)]
+
+
+def _send_about(
+    request: Request, visitor: Visitor, context: ServerContext, id_: str, fields: dict[str, str], read: Any
+) -> HTMLResponse | RedirectResponse:
+    try:
+        fit = working.find_job(context, visitor, id_)
+        job = working.send_job(context, visitor, read(fit, fields))
+    except SfumatoError as problem:
+        return show_found_job(request, visitor, context, id_, problem)
+    return RedirectResponse(f"/synthetic/{job.id}", 303)
+
+
+def _write_file(found: PublishedTable, ending: str) -> bytes:
+    if ending != "csv":
+        return found.path.with_suffix(f".{ending}").read_bytes()
+    from pyarrow import csv
+
+    buffer = io.BytesIO()
+    csv.write_csv(found.read(), buffer)
+    return buffer.getvalue()

@@ -1,0 +1,1 @@
+"""Pages about people and their work: requests for budget and their answers, and projects."""

@@ -1,0 +1,167 @@
+"""Who may open which page, and what no form does without the page's own token. No browser is needed."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from serving import NAMES, ROLES, ServedClinic, serve_clinic
+from sfumato.errors import PolicyError, StewardWarning
+from sfumato.server.quiet import hush_steward_warnings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PAGES = {
+    "/promise": ROLES,
+    "/learn": ROLES,
+    "/learn/differencing": ROLES,
+    "/learn/repetition": ROLES,
+    "/learn/linkage": ROLES,
+    "/synthetic": ROLES,
+    "/register": ("steward",),
+    "/register/odds": ("steward",),
+    "/requests": ("steward", "analyst"),
+    "/projects": ("steward", "analyst"),
+    "/models": ("steward", "analyst"),
+    "/streams": ("steward", "analyst"),
+}
+FORMS = (
+    "/register",
+    "/register/check",
+    "/register/upload",
+    "/requests",
+    "/requests/1/grant",
+    "/requests/1/decline",
+    "/requests/1/withdraw",
+    "/projects",
+    "/projects/p/members",
+    "/projects/p/close",
+    "/models",
+    "/synthetic",
+    "/streams/quote",
+    "/streams/run",
+)
+HTML = {"accept": "text/html"}
+
+
+@pytest.fixture(scope="module")
+def clinic(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedClinic]:
+    with serve_clinic(tmp_path_factory.mktemp("pages") / "lab") as served:
+        yield served
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_each_page_is_open_to_its_roles_and_to_no_other(clinic: ServedClinic, role: str) -> None:
+    for path, roles in PAGES.items():
+        status = clinic.send("GET", path, role, headers=HTML).status_code
+        refused = 303 if role == "public" else 403
+        assert status == (200 if role in roles else refused), (path, role)
+
+
+@pytest.mark.parametrize("role", ["steward", "analyst"])
+def test_no_form_is_taken_without_the_token_of_its_page(clinic: ServedClinic, role: str) -> None:
+    cookie = clinic.context.people.make_token(NAMES[role], purpose="page")
+    before = clinic.lab.ledger.read_entries()
+    for path in FORMS:
+        answer = clinic.client.post(
+            path, data={"csrf": "0" * 64}, headers=HTML | {"cookie": f"sfumato={cookie}"}
+        )
+        assert answer.status_code == 403, path
+        assert "SF-W109" in answer.text or "SF-W103" in answer.text, path
+    assert list(clinic.lab.ledger.read_entries()) == list(before)
+    assert clinic.lab.requests() == ()
+    assert clinic.lab.projects() == ()
+
+
+def test_an_analyst_can_send_no_form_of_a_steward(clinic: ServedClinic) -> None:
+    for path in (
+        "/register",
+        "/register/check",
+        "/requests/1/grant",
+        "/requests/1/decline",
+        "/projects",
+        "/streams/run",
+    ):
+        assert clinic.send("POST", path, "analyst", headers=HTML).status_code == 403, path
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["", "path:/etc/passwd", "path:../people.sqlite", "upload:../catalog.json", "upload:x.csv", "path:*.csv"],
+)
+def test_no_source_leads_out_of_its_folder(clinic: ServedClinic, source: str) -> None:
+    answer = clinic.send("GET", "/register/declare", "steward", params={"source": source}, headers=HTML)
+    assert answer.status_code == 404
+    assert "root:" not in answer.text
+
+
+def test_a_file_of_another_kind_is_refused(clinic: ServedClinic) -> None:
+    sent: dict[str, Any] = {"files": {"file": ("rows.exe", io.BytesIO(b"MZ"))}}
+    answer = clinic.send("POST", "/register/upload", "steward", headers=HTML, **sent)
+    assert answer.status_code == 400
+    assert "SF-W121" in answer.text
+
+
+def test_a_report_is_shown_once_and_kept_nowhere(
+    clinic: ServedClinic, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Of 40 rows of 20 people, one row each is used, and 30 values lie above the bound."""
+    rows = "\n".join(["nurse,hours", *(f"{at // 2},{at + 60}" for at in range(40))]).encode()
+    sent: dict[str, Any] = {"files": {"file": ("hours.csv", io.BytesIO(rows))}}
+    went = clinic.send("POST", "/register/upload", "steward", headers=HTML, **sent)
+    source = went.headers["location"].partition("source=")[2]
+    fields = {"source": source, "table": "hours", "protects": "column", "unit": "nurse", "max_rows": "1"}
+    fields |= {"kind-1": "number", "low-1": "0", "high-1": "69", "population": "nurse"}
+    checked = clinic.send("POST", "/register/check", "steward", data=fields, headers=HTML)
+    assert checked.status_code == 200
+    assert checked.headers["cache-control"] == "no-store"
+    assert "30 values (75 %) above the upper bound" in checked.text
+    assert [each.name for each in clinic.lab.tables()] == ["visits", "staff"]
+    done = clinic.send("POST", "/register", "steward", data=fields, headers=HTML)
+    assert "hours is registered" in done.text
+    again = clinic.send("POST", "/register", "steward", data=fields, headers=HTML)
+    assert again.status_code == 404  # the file is gone
+    assert list((clinic.lab.folder / "uploads").iterdir()) == []
+    clinic.lab.drop("hours")
+    kept = "".join(file.read_text(errors="replace") for file in clinic.lab.folder.glob("*.json"))
+    assert "75 %" not in kept
+    assert "above the upper bound" not in "".join(capfd.readouterr())
+
+
+def test_analysts_see_their_own_requests_and_projects_alone(clinic: ServedClinic) -> None:
+    clinic.lab.request("bob", epsilon=1, reason="for the night shift")
+    clinic.lab.create_project("nights", purpose="who works at night", epsilon=1, members=["bob"])
+    try:
+        for path, words in (("/requests", "for the night shift"), ("/projects", "who works at night")):
+            assert words not in clinic.send("GET", path, "analyst", headers=HTML).text
+            assert words in clinic.send("GET", path, "steward", headers=HTML).text
+    finally:
+        clinic.lab.request_desk.decline(1, "a test")
+        clinic.lab.close_project("nights")
+
+
+def test_what_is_typed_is_escaped(clinic: ServedClinic) -> None:
+    answer = clinic.send("POST", "/requests", "analyst", data={"reason": "<script>x</script>"}, headers=HTML)
+    assert answer.status_code == 400
+    assert "<script>x" not in answer.text
+    assert "&lt;script&gt;x" in answer.text
+
+
+def test_an_attack_that_is_none_is_not_found(clinic: ServedClinic) -> None:
+    answer = clinic.send("GET", "/learn/telepathy/score", "public", headers=HTML)
+    assert answer.status_code == 404
+    assert "SF-W191" in answer.text
+
+
+def test_exact_counts_are_not_warned_about_in_a_log_and_one_block_runs_at_a_time() -> None:
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        with hush_steward_warnings():
+            warnings.warn("40 values are lost", StewardWarning, stacklevel=1)
+            with pytest.raises(PolicyError, match="at the moment"), hush_steward_warnings(0.01):
+                pass
+    assert heard == []
