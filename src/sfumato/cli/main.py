@@ -8,7 +8,6 @@ import sfumato
 from sfumato.cli import (
     attacks,
     audits,
-    feeds,
     fits,
     ledger,
     plans,
@@ -23,7 +22,7 @@ from sfumato.cli import (
 )
 from sfumato.cli.machine import completion, doctor
 from sfumato.cli.output import CodedGroup
-from sfumato.cli.work import charges, packages, projects, requests
+from sfumato.cli.work import charges, feeds, packages, projects, requests
 
 
 @click.group(cls=CodedGroup, context_settings={"help_option_names": ["-h", "--help"]})
