@@ -138,7 +138,7 @@ def test_a_survey_is_answered_in_two_browsers(
     assert first.locator(TOSS).count() == 0
 
     steward.get_by_role("button", name="Close round 1").click()
-    assert "closed" in steward.locator("#found").inner_text()
+    steward.locator("#found", has_text="closed").wait_for()
     second.goto(links[2])
     assert "takes no answers now" in second.locator("main").inner_text()
     result = lab.survey("two-browsers").result()
@@ -157,8 +157,8 @@ def test_coins_are_tossed_once_in_a_browser(lab: sf.Lab, new_context: Callable[.
     wire = Wire(page)
     page.click(TOSS)
     page.wait_for_selector("#failed:not([hidden])")
-    page.click("#retry")
-    page.wait_for_selector("#failed:not([hidden])")
+    with page.expect_event("requestfailed"):
+        page.click("#retry")
     context.unroute("**/api/s/*")
     page.reload()
     page.click("#resend")
@@ -268,7 +268,7 @@ def test_without_a_script_coins_are_tossed_by_hand(
     page.locator("#by-hand").get_by_label("No", exact=True).check()
     save_screenshot(page, "survey-by-hand-1280")
     page.get_by_role("button", name="Send what my coins said").click()
-    assert "Your randomized answer was counted." in page.locator("main").inner_text()
+    page.locator("main", has_text="Your randomized answer was counted.").wait_for()
     assert survey.result().counts == (0, 1)
 
 

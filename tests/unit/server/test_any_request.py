@@ -134,10 +134,10 @@ def send_questions(clinic: ServedClinic, many: int, path: str) -> Counter[int]:
 def test_no_request_is_a_failure_of_the_server(fuzzed: ServedClinic) -> None:
     seen: Counter[int] = Counter()
     # Making up requests takes long: some addresses with good ones, some with bad ones.
-    for place, operation in enumerate(list_operations(fuzzed)[::3]):
+    for place, operation in enumerate(list_operations(fuzzed)[::5]):
         seen += send_many(fuzzed, operation, 4, [MODES[place % 2]])
     seen += send_questions(fuzzed, 160, "/api/quote")
-    assert sum(seen.values()) > 180
+    assert sum(seen.values()) > 165
     assert seen[200] > 10
 
 

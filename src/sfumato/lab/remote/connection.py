@@ -23,6 +23,10 @@ _BUSY = (429, 502, 503, 504)
 """Answers of a server, or of a proxy before it, that say to come again."""
 _PENDING = "SF-L107"
 """The first of two equal requests is still at work, or was cut off after it was charged."""
+_LATER = ("SF-W108", "SF-W119", "SF-W157")
+"""Too many requests or questions at once; and what a proxy says while the server behind it is started."""
+_SOON = 5.0
+"""Seconds for which a request is sent again that found the server ill."""
 _TOKEN = re.compile(r"[!-~]{1,500}\Z", re.ASCII)
 _MOST_BYTES = 2**30
 _FIRST_WAIT, _LONGEST_WAIT = 0.1, 5.0
@@ -106,7 +110,7 @@ class Connection:
 
     def send(self, method: str, path: str, body: bytes | None) -> Answered:
         """Send a request until it is answered, or until the time for that is over."""
-        until, wait = time.monotonic() + self.patience, _FIRST_WAIT
+        began, wait = time.monotonic(), _FIRST_WAIT
         while True:
             problem: SfumatoError
             try:
@@ -114,14 +118,22 @@ class Connection:
                 if answered.status < 300:
                     return answered
                 problem = read_problem(answered.status, answered.body)
-                again = answered.status in _BUSY or problem.code == _PENDING
+                most = self._find_patience(answered.status, problem)
             except (OSError, HTTPException) as lost:
-                problem, again = self._lost_error(lost), not isinstance(lost, ssl.SSLCertVerificationError)
-            if not again or time.monotonic() + wait > until:
+                problem = self._lost_error(lost)
+                most = 0.0 if isinstance(lost, ssl.SSLCertVerificationError) else self.patience
+            if time.monotonic() + wait - began > most:
                 raise problem
             # Not all at the same moment, where many were cut off at once.
             time.sleep(wait * random.uniform(0.5, 1.0))  # noqa: S311  no secret
             wait = min(_LONGEST_WAIT, 2 * wait)
+
+    def _find_patience(self, status: int, problem: SfumatoError) -> float:
+        """Return for how many seconds a request that was refused is sent again."""
+        if problem.code == _PENDING or (status in _BUSY and problem.code in _LATER):
+            return self.patience
+        # An ill ledger or an engine that is down may be back soon, and if it is not, people want to know.
+        return min(self.patience, _SOON) if status in _BUSY else 0.0
 
     def _send_once(self, method: str, path: str, body: bytes | None) -> Answered:
         connection = self._connect()

@@ -8,8 +8,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 
 from sfumato import viz
 from sfumato.curator.payer import population_account
-from sfumato.lab.budget_view import AccountView
-from sfumato.lab.burn_down import BudgetPoint, trace_budget
+from sfumato.lab.budget_view import AccountView, BudgetPoint, trace_budget
 from sfumato.lab.work.requests import OPEN, BudgetRequest
 from sfumato.ledger.api import parse_account
 from sfumato.server.access import Role, Visitor, allow, open_session

@@ -19,6 +19,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from sfumato.server.access import Role, Visitor
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from fastapi import Request
 
     from sfumato.errors import SfumatoError
@@ -100,7 +102,7 @@ def is_partial(request: Request) -> bool:
 
 def list_links(request: Request, visitor: Visitor) -> list[PageLink]:
     """Return the navigation: pages that this application has and the visitor's role may open."""
-    served, path, role = _list_paths(), request.url.path, str(visitor.role)
+    served, path, role = _list_paths(request), request.url.path, str(visitor.role)
     return [
         PageLink(address, label, path == address or (address != "/" and path.startswith(f"{address}/")))
         for address, label, roles in NAVIGATION
@@ -150,9 +152,17 @@ def make_slug(text: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", str(text).lower()).strip("-") or "item"
 
 
-@cache
-def _list_paths() -> frozenset[str]:
-    """Return the addresses of all pages there are."""
-    from sfumato.server.pages import ROUTERS  # pages import this module
+def _list_paths(request: Request) -> frozenset[str]:
+    """Return the addresses that the application has; they are looked up once for each application."""
+    state = request.app.state
+    if not hasattr(state, "page_paths"):
+        state.page_paths = frozenset(_walk_paths(request.app.routes))
+    found: frozenset[str] = state.page_paths
+    return found
 
-    return frozenset(getattr(route, "path", "") for router in ROUTERS for route in router.routes)
+
+def _walk_paths(routes: Iterable[Any]) -> Iterator[str]:
+    for route in routes:
+        # FastAPI keeps the routes of a router that was included with that router.
+        inner = getattr(route, "original_router", None)
+        yield from (str(getattr(route, "path", "")),) if inner is None else _walk_paths(inner.routes)

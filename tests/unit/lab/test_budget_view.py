@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.lab.burn_down import trace_budget
+from sfumato.lab.budget_view import trace_budget
 from sfumato.ledger.api import Charge
 from sfumato.privacy.account import price
 from sfumato.privacy.events import Gaussian, Pure
