@@ -132,7 +132,7 @@ def test_everything_else_is_refused_with_a_code(clinic: OpenDoor, runner: Statem
 def test_memory_and_time_of_the_desk_are_limited(
     clinic: OpenDoor, runner: StatementRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sfumato.server.sql.desk.SECONDS", 1.0)
+    monkeypatch.setattr("sfumato.server.sql.desk.SECONDS", 0.4)
     wide = (
         "SELECT a.attname || '"
         + "x" * 15_000
