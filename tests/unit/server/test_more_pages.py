@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import io
 import warnings
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from serving import NAMES, ROLES, ServedClinic, serve_clinic
 from sfumato.errors import PolicyError, StewardWarning
+from sfumato.server.pages.teaching import learn
 from sfumato.server.quiet import hush_steward_warnings
 
 if TYPE_CHECKING:
@@ -155,6 +157,18 @@ def test_an_attack_that_is_none_is_not_found(clinic: ServedClinic) -> None:
     answer = clinic.send("GET", "/learn/telepathy/score", "public", headers=HTML)
     assert answer.status_code == 404
     assert "SF-W191" in answer.text
+
+
+def test_players_beyond_a_few_are_refused_at_once(clinic: ServedClinic) -> None:
+    """They would else wait in threads that other pages need."""
+    with ExitStack() as others:
+        for _ in range(learn.PLACES):
+            learn._PLACES.acquire()
+            others.callback(learn._PLACES.release)
+        answer = clinic.send("GET", "/learn/linkage?ask=yes", "public", headers=HTML)
+    assert answer.status_code == 429
+    assert "SF-W190" in answer.text
+    assert clinic.send("GET", "/learn/linkage?ask=yes", "public", headers=HTML).status_code == 200
 
 
 def test_exact_counts_are_not_warned_about_in_a_log_and_one_block_runs_at_a_time() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from pathlib import Path
 
 import pyarrow as pa
@@ -46,6 +47,19 @@ def test_every_population_has_its_own_words(lab: sf.Lab) -> None:
 def test_a_dropped_table_leaves_its_promise(lab: sf.Lab) -> None:
     lab.drop("visits")
     assert [each.population for each in describe_promise(lab, 0.1).populations] == ["person", "votes"]
+
+
+def test_blocks_of_time_come_on_top(lab: sf.Lab) -> None:
+    days = pa.table({"person": [1, 2], "day": [date(2026, 1, 1), date(2026, 1, 2)]})
+    columns = {"day": sf.between(date(2026, 1, 1), date(2026, 12, 31))}
+    lab.register("calls", days, unit=sf.Unit("person", max_rows=1), columns=columns)
+    lab.set_blocks(
+        "calls", time="day", every="month", budget=sf.Budget(epsilon=0.5, delta=1e-8), since=date(2026, 1, 1)
+    )
+    lab.set_through("calls", day=date(2026, 1, 31))
+    visits, votes = describe_promise(lab, 0.1).populations
+    assert visits.lifetime.endswith("at most one block's budget, ε = 0.5, δ = 1e-08.")
+    assert votes.lifetime == ""
 
 
 def test_all_published_guarantees_stand_beside_the_lab_s_own(lab: sf.Lab) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from sfumato.curator.catalog.description import describe_protection
 from sfumato.curator.payer import population_account
-from sfumato.lab.budget_view import find_lifetime, list_blocks
+from sfumato.lab.budget_view import list_blocks
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.deployments import DEPLOYMENTS
 from sfumato.privacy.exact import format_short
@@ -85,7 +85,7 @@ class PopulationPromise:
     """Names of its tables, each with what is protected there; none where all were dropped."""
     baseline: float
     lifetime: str = ""
-    """What one unit was charged so far where blocks of time have budgets of their own."""
+    """What comes on top where blocks of time have budgets of their own, in words."""
 
     @property
     def explanation(self) -> Explanation:
@@ -209,9 +209,17 @@ def draw_odds(epsilon: Fraction, delta: Fraction, identity: str = "odds") -> str
 def _describe_population(lab: Lab, name: str, relation: Neighbours, baseline: float) -> PopulationPromise:
     tables = tuple((each.name, describe_protection(each)) for each in lab.tables() if each.population == name)
     blocks = list_blocks(lab.ledger, [name])
-    lifetime = find_lifetime(lab.ledger, name, blocks).sentence() if blocks else ""
+    lifetime = _say_blocks(lab.ledger.read_budget(population_account(blocks[0]))) if blocks else ""
     budget = lab.ledger.read_budget(population_account(name))
     return PopulationPromise(name, budget, relation, tables, baseline, lifetime)
+
+
+def _say_blocks(each: Budget) -> str:
+    delta = f", δ = {format_short(each.delta)}" if each.delta else ""
+    return (
+        "Streams that are paid for block by block come on top: for each of them at most one block's budget, "
+        f"ε = {format_short(each.epsilon)}{delta}."
+    )
 
 
 def _compare(who: str, what: str, budget: Budget, source: str, baseline: float) -> ComparedGuarantee:

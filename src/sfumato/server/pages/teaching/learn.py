@@ -6,6 +6,8 @@ Nothing here touches the lab that is served.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+from threading import BoundedSemaphore
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Query, Request
@@ -17,7 +19,7 @@ from sfumato.server.pages.rendering import render
 from sfumato.server.quiet import hush_steward_warnings
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
+    from collections.abc import Iterator
 
 router = APIRouter()
 
@@ -25,6 +27,9 @@ EPSILONS: Final = ("0.1", "0.5", "1", "2", "4")
 TIMES: Final = ("1", "10", "100", "1000", "20000")
 PATIENCE: Final = 8.0
 """Seconds to wait for the round of somebody else."""
+PLACES: Final = 4
+"""Players of one server process, of whom one plays and the others wait."""
+_PLACES = BoundedSemaphore(PLACES)
 
 Everyone = Annotated[Visitor, Depends(allow(Role.PUBLIC))]
 Number = Annotated[int, Query(ge=0, le=10**6)]
@@ -152,6 +157,18 @@ def read_choice(typed: str, choices: tuple[str, ...], usual: str) -> str:
     return typed if typed in choices else usual
 
 
-def one_game() -> AbstractContextManager[None]:
-    """Let one round run at a time, so that players take little from those who ask real questions."""
-    return hush_steward_warnings(PATIENCE)
+@contextmanager
+def one_game() -> Iterator[None]:
+    """Let one round run at a time, so that players take little from those who ask real questions.
+
+    A few may wait. All others are refused at once, or they would take every thread of the server.
+    """
+    if not _PLACES.acquire(blocking=False):
+        raise PolicyError(
+            "SF-W190", "Others are playing at the moment.", try_="the same again in a few seconds"
+        )
+    try:
+        with hush_steward_warnings(PATIENCE):
+            yield
+    finally:
+        _PLACES.release()
