@@ -13,6 +13,15 @@ HEADS = {
     "power": ("measured", "figure"),
     "catalogue": ("shipped", "kind", "claim", "verdict"),
     "peers": ("library", "claim", "what was run", "verdict"),
+    "final": (
+        "rows and canaries",
+        "canaries",
+        "claimed ε",
+        "test accuracy",
+        "ε is above",
+        "if Gaussian",
+        "CPU s",
+    ),
 }
 
 

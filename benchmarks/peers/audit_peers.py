@@ -19,7 +19,7 @@ from diffprivlib.models import GaussianNB, KMeans, LogisticRegression
 from sfumato import audit
 from sfumato.audit.libraries import replay_libraries
 
-SAMPLES, NUMBERS = 4000, 30
+SAMPLES, NUMBERS = 3000, 30
 Row = list[Any]
 Table = tuple[np.ndarray, np.ndarray]
 
@@ -72,7 +72,9 @@ def count_twice(rows: Any) -> list[int]:
 
 
 def row(library: str, name: str, found: Any) -> Row:
-    bound = f", ε is above {found.lower_bound:.2f}" if hasattr(found, "lower_bound") else ""
+    bound = (
+        f", ε is above {found.lower_bound:.2f}" if found.violates and hasattr(found, "lower_bound") else ""
+    )
     return [f"{library} {version(library)}", "ε = 1", name, f"{found.sentence}{bound}"]
 
 

@@ -6,6 +6,11 @@ broken with probability 1e-11.
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
 import pytest
 
 from sfumato import audit
@@ -26,15 +31,39 @@ QUICK = {
     "groups",
     "median",
     "count over days",
+    "mean over days",
     "fair coin",
     "KMeans",
+    "LinearRegression",
+    "LogisticRegression",
+    "AutoClassifier",
+    "objective perturbation, Gaussian",
+    "output perturbation",
     "Marginals, pure ε",
+    "Moments",
 }
 
 
 def test_every_kind_is_in_the_catalogue() -> None:
-    assert {each.kind for each in ENTRIES} >= {"mechanism", "question", "stream", "survey", "generator"}
+    kinds = {"mechanism", "question", "stream", "survey", "generator"}
+    kinds |= ({"deep"} if find_spec("torch") else set()) | ({"learner"} if find_spec("sklearn") else set())
+    assert {each.kind for each in ENTRIES} == kinds
     assert len({(each.kind, each.name) for each in ENTRIES}) == len(ENTRIES)
+
+
+def test_every_generator_is_in_the_catalogue() -> None:
+    names = [each.name for each in ENTRIES]
+    for generator in ("Marginals", "Moments", *(("MERF", "Diffusion") if find_spec("torch") else ())):
+        assert any(name.startswith(generator) for name in names)
+
+
+def test_the_folder_of_the_lab_is_removed_with_the_process() -> None:
+    """The catalogue's lab lies in a folder of its own, which the process takes away when it ends."""
+    ask = "from sfumato.audit.catalogue import doors; print(doors._clinic().folder)"
+    told = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, check=True)
+    folder = Path(told.stdout.strip())
+    assert folder.name == "lab"
+    assert not folder.parent.exists()
 
 
 @pytest.mark.parametrize(

@@ -241,12 +241,13 @@ def sign_in(context: BrowserContext, server: LabServer, name: str) -> None:
     context.add_cookies([{"name": "sfumato", "value": token, "url": server.address}])
 
 
-def check_accessibility(page: Page) -> None:
-    """Fail if axe-core finds anything on the page as it is now."""
+def check_accessibility(page: Page, *rules: str) -> None:
+    """Fail if axe-core finds anything on the page as it is now; with `rules`, anything against these."""
     # Evaluated by the debugger and not by the page, so the policy of the page stays as strict as it is.
     if not page.evaluate("typeof window.axe === 'object'"):
         page.evaluate((HERE / "axe.min.js").read_text(encoding="utf-8"))
-    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    asked = {"resultTypes": ["violations"], **({"runOnly": list(rules)} if rules else {})}
+    found = page.evaluate("asked => axe.run(document, asked)", asked)
     said = [
         f"{each['id']} ({each['impact']}): {each['help']}: "
         + "; ".join(node["html"][:200] for node in each["nodes"])

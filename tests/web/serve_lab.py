@@ -7,11 +7,13 @@ import sys
 import uvicorn
 
 import sfumato as sf
+from ready_replies import reply_when_ready
 from sfumato.server.app import create_app
 from sfumato.server.settings import ServerSettings
 
 if __name__ == "__main__":
     folder, port = sys.argv[1], int(sys.argv[2])
+    reply_when_ready()
     settings = ServerSettings(
         address=f"http://127.0.0.1:{port}", requests_per_second=1000, request_burst=10_000
     )

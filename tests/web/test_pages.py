@@ -60,7 +60,7 @@ def test_signing_in_and_out(open_page: OpenPage, lab_server: LabServer) -> None:
     page.get_by_role("textbox", name="Token").fill(lab_server.tokens["maria"])
     page.get_by_role("button", name="Sign in with a token").click()
     page.wait_for_url("**/ask")
-    assert page.locator(".who-name").inner_text().split() == "Signed in as maria steward".split()
+    assert page.locator(".who-name").inner_text().split() == ["Signed", "in", "as", "maria", "steward"]
 
 
 def test_an_analyst_quotes_releases_refines_and_is_refused(
@@ -267,7 +267,7 @@ def test_pages_fit_a_phone_and_hold_no_barrier(open_page: OpenPage, path: str) -
     check_width(page)
     check_accessibility(page)
     page.emulate_media(color_scheme="dark")
-    check_accessibility(page)
+    check_accessibility(page, "color-contrast")  # nothing else depends on colours
     save_screenshot(page, f"phone{path.replace('/', '-')}")
 
 

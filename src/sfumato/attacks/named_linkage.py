@@ -98,6 +98,10 @@ def name_linkage(*, epsilon: float = 1.0) -> AttackReport:
     full = [" ".join(map(str, row)) for row in _complete_rows(clean, "clean", NAMED[0])]
     shown, alone = _discover_names(full, epsilon), find_alone(full)
     found = score("lists with names, birth date and postcode", together)
+    alone_found = [
+        f"{', '.join(columns).replace('_', ' ')} {score('', dict(pairs)).success:.0%}"
+        for columns, pairs in zip(NAMED, passes, strict=True)
+    ]
     return AttackReport(
         "linkage-names",
         "The same person in two lists of names with typing errors.",
@@ -113,7 +117,10 @@ def name_linkage(*, epsilon: float = 1.0) -> AttackReport:
                 DELTA,
             ),
         ),
-        (f"{len(together) - found.hits} of {len(together):,} matches are wrong.",),
+        (
+            f"{len(together) - found.hits} of {len(together):,} matches are wrong.",
+            f"Found by one comparison alone: {'; '.join(alone_found)}.",
+        ),
     )
 
 

@@ -1,8 +1,8 @@
 """The black-box audit: sample a mechanism on two neighbouring inputs and compare how likely output sets are.
 
-A quarter of the samples chooses an output set and a direction. The others measure it, by the bounds of
-Clopper and Pearson, so the choice does not bias the result and the verdict is wrong with probability at most
-`alpha` (docs/proofs/audit.md).
+Some of the samples choose an output set and a direction. The others measure it, by exact binomial bounds, so
+the choice does not bias the result and the verdict is wrong with probability at most `alpha`
+(docs/proofs/audit.md).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy as np
 
 from sfumato.audit.claims import Claim, log_ratio
 from sfumato.audit.confidence import lower_bound, upper_bound
+from sfumato.audit.joint_region import Hits, approximate_jointly, bound_apart, bound_jointly
 from sfumato.audit.outcomes import draw_outputs, output_columns, require_outputs
 from sfumato.audit.search import Goal, OutputSet, find_best_set
 from sfumato.audit.verdict import Verdict
@@ -24,6 +25,7 @@ from sfumato.privacy.exact import parse_whole
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from sfumato.audit.confidence import Floats
     from sfumato.audit.outcomes import Columns
 
     Sampler = Callable[[int], Any]
@@ -34,24 +36,45 @@ ALPHA = 1e-4
 FEWEST = 1000
 """Fewest samples of an audit."""
 
-_CAREFUL = 1e-3  # level of the bounds that choose a set, so that none is chosen for its luck
+_CAREFUL = 1e-4  # level of the bounds that choose a set, so that none is chosen for its luck
+_FEW_HITS = 50  # expected hits below which a line gains little, and loses much if its slope is wrong
+_UNLIKELY = 0.02  # level of the bounds that choose the slope
+_HALVINGS = 16  # of the noise that could be missing
 _SURE = 1.2816  # standard deviations that a normal number stays below nine times in ten
 
 
 @dataclass(frozen=True, slots=True)
-class Hits:
-    """How often the output set was hit among so many fresh outputs of either input."""
+class _Measuring:
+    """How an output set will be measured, decided before it is."""
 
-    likely: float
-    unlikely: float
-    trials: int
+    claim: Claim
+    slope: float | None
+    """Slope of the joint bound, or None where few hits are expected and two bounds apart are better."""
+    alpha: float
 
-    def bounds(self, alpha: float) -> tuple[float, float]:
-        """Return a lower bound on the first probability and an upper bound on the second, both at once."""
-        return (
-            float(lower_bound(self.likely, self.trials, alpha / 2)),
-            float(upper_bound(self.unlikely, self.trials, alpha / 2)),
-        )
+    @classmethod
+    def plan(cls, claim: Claim, tried: Hits, trials: int, alpha: float) -> _Measuring:
+        """Return how to measure, from hits among the outputs that chose the set."""
+        if min(tried.likely, tried.unlikely) * trials < _FEW_HITS * tried.trials:
+            return cls(claim, None, alpha)
+        # A slope that is too steep costs much more than one that is too flat, so luck must not make it steep.
+        p = float(lower_bound(tried.likely, tried.trials, _UNLIKELY))
+        q = float(upper_bound(tried.unlikely, tried.trials, _UNLIKELY))
+        return cls(claim, claim.slope(p, q), alpha)
+
+    def bound(self, hits: Hits) -> tuple[Floats, Floats]:
+        """Return pairs of bounds, of which one holds except with probability alpha."""
+        if self.slope is None:
+            return bound_apart(hits, self.alpha)
+        return bound_jointly(hits, self.slope, self.alpha)
+
+    def expect_broken(self, hits: Hits) -> bool:
+        """Return whether such hits, which need not be whole numbers, would break the claim."""
+        if self.slope is None:
+            pairs = bound_apart(hits, self.alpha)
+        else:
+            pairs = approximate_jointly(hits, self.slope, self.alpha)
+        return float(self.claim.used(*pairs).min()) > 1
 
 
 def compare_samplers(target: Any, claim: Claim, *, samples: int, alpha: float) -> Verdict:
@@ -64,7 +87,7 @@ def compare_samplers(target: Any, claim: Claim, *, samples: int, alpha: float) -
 
 def choosing_part(samples: int) -> int:
     """Return how many of the samples choose the output set; the others measure it."""
-    return samples // 4
+    return min(samples // 4, 5_000 + samples // 20)
 
 
 def judge_columns(columns: Samples, claim: Claim, samples: int, alpha: float) -> Verdict:
@@ -73,11 +96,11 @@ def judge_columns(columns: Samples, claim: Claim, samples: int, alpha: float) ->
     first, second = columns
     chosen = choosing_part(samples)
     training = _part(first, 0, chosen), _part(second, 0, chosen)
-    _, flipped, test = choose_set(training, Goal(claim, min(alpha, _CAREFUL) / 2))
+    _, flipped, test = choose_set(training, Goal(claim, _CAREFUL))
     fresh = _part(first, chosen, samples), _part(second, chosen, samples)
-    hits = _measure(test, fresh[::-1] if flipped else fresh)
+    tried, hits = (_measure(test, each[::-1] if flipped else each) for each in (training, fresh))
     event = f"{test}, likelier on the {'second' if flipped else 'first'}"
-    return _verdict(claim, hits, event, samples, alpha)
+    return _verdict(_Measuring.plan(claim, tried, hits.trials, alpha), hits, event, samples)
 
 
 def pair(release: Callable[[Any], Any], first: Any, second: Any) -> tuple[Sampler, Sampler]:
@@ -132,35 +155,32 @@ def _measure(test: OutputSet, fresh: Samples) -> Hits:
     return Hits(int(likely.sum()), int(unlikely.sum()), len(likely))
 
 
-def _verdict(claim: Claim, hits: Hits, event: str, samples: int, alpha: float) -> Verdict:
-    p, q = hits.bounds(alpha)
-    used = _used(claim, hits, alpha)
+def _verdict(measuring: _Measuring, hits: Hits, event: str, samples: int) -> Verdict:
+    p, q = measuring.bound(hits)
+    claim = measuring.claim
+    used = float(claim.used(p, q).min())
     return Verdict(
         claim=str(claim),
         broken=used > 1 + 1e-9,
-        lower_bound=max(0.0, float(log_ratio(np.array(p), np.array(q), claim.delta))),
+        lower_bound=max(0.0, float(log_ratio(p, q, claim.delta).min())),
         used=used,
-        shortfall=_shortfall(claim, hits, alpha),
+        shortfall=_shortfall(measuring, hits),
         event=event,
         samples=samples,
-        alpha=alpha,
+        alpha=measuring.alpha,
+        measured=hits.trials,
         shares=(hits.likely / hits.trials, hits.unlikely / hits.trials),
     )
 
 
-def _used(claim: Claim, hits: Hits, alpha: float) -> float:
-    p, q = hits.bounds(alpha)
-    return float(claim.used(np.array([p]), np.array([q]))[0])
-
-
-def _shortfall(claim: Claim, hits: Hits, alpha: float) -> float | None:
+def _shortfall(measuring: _Measuring, hits: Hits) -> float | None:
     """Return the least share of missing noise that this output set would have revealed, by bisection."""
     caught, missed = 0.99, 0.0
-    if _used(claim, _with_less_noise(hits, caught, claim), alpha) <= 1:
+    if not measuring.expect_broken(_with_less_noise(hits, caught, measuring.claim)):
         return None
-    for _ in range(30):
+    for _ in range(_HALVINGS):
         share = (caught + missed) / 2
-        found = _used(claim, _with_less_noise(hits, share, claim), alpha) > 1
+        found = measuring.expect_broken(_with_less_noise(hits, share, measuring.claim))
         caught, missed = (share, missed) if found else (caught, share)
     return caught
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 _TINY = 1e-300
+_STEP = 1e-3  # relative step of a difference quotient
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,13 @@ class Claim:
         if isinstance(self.event, Gaussian):
             shares.append(normal_distance(p, q) * float(self.event.sigma))
         return np.asarray(np.max(shares, axis=0))
+
+    def slope(self, p: float, q: float) -> float:
+        """Return how much p must grow, for a little more of q, so that the same share is used."""
+        first, second = np.array([p, p * (1 - _STEP), p]), np.array([q, q, q * (1 + _STEP)])
+        here, less_likely, less_rare = (float(each) for each in self.used(first, second))
+        rise, fall = (here - less_likely) / p, (here - less_rare) / q
+        return fall / rise if rise > 0 and fall > 0 else p / q
 
     def _curve_used(self, p: Floats, q: Floats) -> Floats:
         curve = self.event.curve()

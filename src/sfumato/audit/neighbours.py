@@ -42,8 +42,18 @@ def describe_pair(one: object, other: object) -> str:
 
 
 def _describe(table: object) -> str:
-    shape = np.shape(table) if isinstance(table, np.ndarray | list | tuple) else None
+    shape = _find_shape(table)
     text = repr(table.tolist() if isinstance(table, np.ndarray) else table)
     if len(text) <= 60:
         return text
     return f"a table of {shape[0]:,} rows" if shape else f"{text[:57]}…"
+
+
+def _find_shape(table: object) -> tuple[int, ...] | None:
+    """Return the shape of an array or a list, and None for anything else, such as rows with their labels."""
+    if not isinstance(table, np.ndarray | list | tuple):
+        return None
+    try:
+        return np.shape(table)
+    except ValueError:
+        return None

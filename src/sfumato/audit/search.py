@@ -105,8 +105,8 @@ class OutputsInBins:
 
 def find_best_set(likely: Columns, unlikely: Columns, goal: Goal) -> tuple[float, OutputSet]:
     """Return the output set that uses most of the claim: likely on the first sample, rare on the second."""
-    # One half of the samples orders the values and the other half decides where to stop, so that values which
-    # look revealing by chance are not believed.
+    # For sets of values one half of the samples orders the values and the other half decides where to stop,
+    # so that values which look revealing by chance are not believed.
     found: list[tuple[float, OutputSet]] = []
     for column, values in likely.items():
         found += _candidates(column, *_halves(values), *_halves(unlikely[column]), goal)
@@ -127,11 +127,14 @@ def _candidates(
 ) -> Iterator[tuple[float, OutputSet]]:
     values, counts = _counted(likely, unlikely)
     places = [np.searchsorted(values, other) for other in (likely_too, unlikely_too)]
-    hits, totals = _cumulated(places, len(values)), np.array([len(likely_too), len(unlikely_too)])
+    # Half-lines need no order to be found, so all samples decide where they end.
+    hits = _cumulated(places, len(values)) + counts.cumsum(axis=1)
+    totals = np.array([len(likely) + len(likely_too), len(unlikely) + len(unlikely_too)])
     score, cut = _best_cut(hits, totals, goal)
     yield score, OutputsAtMost(column, values[cut])
     score, cut = _best_cut(totals[:, None] - hits, totals, goal)
     yield score, OutputsAbove(column, values[cut])
+    totals = np.array([len(likely_too), len(unlikely_too)])
     known = [
         _known(values, place, other) for place, other in zip(places, (likely_too, unlikely_too), strict=True)
     ]

@@ -28,6 +28,8 @@ class Verdict(viz.NamedLines):
     """Output set that tells the two inputs apart best, and on which of the two it is likelier."""
     samples: int
     alpha: float
+    measured: int = 0
+    """Outputs on either input that measured the set; the others chose it."""
     shares: tuple[float, float] = (0.0, 0.0)
     """Shares of the measured outputs that lie in the set, on the input where it is likelier and the other."""
     neighbours: str = ""
@@ -63,6 +65,7 @@ class Verdict(viz.NamedLines):
             "shortfall": self.shortfall,
             "event": self.event,
             "samples": self.samples,
+            "measured": self.measured,
             "alpha": self.alpha,
             "shares": list(self.shares),
             "neighbours": self.neighbours,
@@ -92,7 +95,7 @@ class Verdict(viz.NamedLines):
             ("best output set", self.event),
             (
                 "samples",
-                f"{self.samples:,} on each input, a quarter to choose the set, the rest to measure it",
+                f"{self.samples:,} on each input, of which {self.measured:,} measured the set",
             ),
             *more,
         ]

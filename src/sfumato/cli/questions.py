@@ -102,11 +102,12 @@ def ask(
 @click.command()
 @click.argument("sql")
 @lab_option
+@click.option("--name", help="Name under which feeds and mirrors have the answer, such as visits_by_ward.")
 @spend_options
 @as_json
-def publish(sql: str, folder: str, as_json: bool, spend: dict[str, Any]) -> None:
+def publish(sql: str, folder: str, as_json: bool, name: str | None, spend: dict[str, Any]) -> None:
     """Charge the population's budget once for a question, and let everyone read the answer for free."""
-    show(sf.open(folder).publish(sql, **spend), as_json)
+    show(sf.open(folder).publish(sql, name=name, **spend), as_json)
 
 
 @click.command()

@@ -27,6 +27,7 @@ from sfumato.lab.backup import back_up
 from sfumato.lab.blocks import declare_blocks, move_through, open_blocks
 from sfumato.lab.budget_view import BudgetView, list_populations, view_budget
 from sfumato.lab.draft import draft_schema
+from sfumato.lab.feeds.naming import require_feed_name
 from sfumato.lab.folder import (
     DRAFT,
     KEY,
@@ -70,6 +71,7 @@ if TYPE_CHECKING:
     from sfumato.engines.limits import RunLimits
     from sfumato.engines.router import EngineRouter
     from sfumato.lab.analysts import Analyst
+    from sfumato.lab.feeds.mirror import MirrorReport
     from sfumato.lab.published import Published
     from sfumato.lab.surveys.invitation import Invitation
     from sfumato.lab.surveys.survey import Survey
@@ -284,7 +286,9 @@ class Lab(WorkDesk):
             self._catalog.replace_terms(table)
 
     @overload
-    def publish(self, asked: str, *, hostile: bool = False, **spend: Unpack[Spending]) -> Release: ...
+    def publish(
+        self, asked: str, *, hostile: bool = False, name: str | None = None, **spend: Unpack[Spending]
+    ) -> Release: ...
 
     @overload
     def publish(
@@ -302,6 +306,8 @@ class Lab(WorkDesk):
     def publish(self, asked: Any, **more: Any) -> Release | PublishedTable:
         """Release a question once for all: the steward pays, and everyone may read the answer for nothing.
 
+        `name` is where feeds and mirrors have the answer; whatever is published later under it takes its
+        place there.
         A `sf.synth.Marginals` is fitted on `columns` of `table`, unless it was fitted in this lab before, and
         one synthetic table of so many rows is kept with its card: the same file for everyone, whatever
         happens to the table. `key` numbers its rows. A `sf.synth.Twin` is published likewise.
@@ -313,19 +319,35 @@ class Lab(WorkDesk):
 
         return publish_table(self, self.session().fit, self._catalog.lock_for_change, asked, **more)
 
-    def _publish_question(self, sql: str, *, hostile: bool = False, **spend: Unpack[Spending]) -> Release:
+    def _publish_question(
+        self, sql: str, *, hostile: bool = False, name: str | None = None, **spend: Unpack[Spending]
+    ) -> Release:
+        named = None if name is None else require_feed_name(name)  # before anything is charged
         release = self.session(hostile=hostile).question(sql).release(**spend)
         asked = {name: value for name, value in spend.items() if value is not None}
         # What was declared is kept beside the question: its answer stays readable when tables change.
         tables = {table.name: table for table in release.tables}
         today = datetime.now(UTC).date()
         with self._catalog.lock_for_change():
-            self._publications.add_publication(Publication(sql, asked, release.request, today, tables))
+            self._publications.add_publication(Publication(sql, asked, release.request, today, tables, named))
         return release
 
     def published(self) -> tuple[Published | PublishedTable, ...]:
         """Return what was published, questions first; `.read()` gives the answer or the synthetic table."""
         return list_publications(self)
+
+    def mirror(
+        self, address: str, *, analysts: Iterable[str] = (), reader: str | None = None
+    ) -> MirrorReport:
+        """Write what was published into a schema of a PostgreSQL database, for tools that read SQL.
+
+        `address` is postgresql://user@host/database#schema. Answers that these analysts keep as feeds are
+        written too. `reader` is a role that may read the tables and nothing else; it is made if need be.
+        What has not changed is left alone, so this can run as often as you like. It costs nothing.
+        """
+        from sfumato.lab.feeds.mirror import mirror_feeds
+
+        return mirror_feeds(self, address, tuple(analysts), reader)
 
     def grant(
         self,
@@ -466,6 +488,11 @@ class Lab(WorkDesk):
     def synthetic_folder(self) -> Path:
         """Where synthetic tables that were published lie."""
         return self.folder / "synthetic"
+
+    @property
+    def feeds_file(self) -> Path:
+        """Where released answers are kept as feeds."""
+        return self.folder / "feeds.sqlite"
 
     def create_beside(self, folder: Path) -> Lab:
         """Make a new lab, such as one of stand-ins to rehearse in."""

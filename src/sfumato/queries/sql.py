@@ -81,7 +81,7 @@ def parse_expression_text(text: str) -> Expression:
 
 
 def _parse_one(text: str, what: str, example: str) -> exp.Expression:
-    parsed = _parse_safely(text, lambda: DuckDB().parse_into(exp.Condition, text))
+    parsed = parse_safely(text, lambda: DuckDB().parse_into(exp.Condition, text))
     if len(parsed) != 1 or parsed[0] is None:
         raise PolicyError("SF-Q101", f"This text is not {what}.", try_=f'"{example}"')
     node: exp.Expression = parsed[0]
@@ -103,11 +103,14 @@ def parse_statement(text: str) -> exp.Select:
 
 def parse_any_statement(text: str) -> exp.Expression | None:
     """Return sqlglot's node of one statement, of which only the size has been checked; else None."""
-    statements = _parse_safely(text, lambda: DuckDB().parse(text))
+    statements = parse_safely(text, lambda: DuckDB().parse(text))
     return statements[0] if len(statements) == 1 else None
 
 
-def _parse_safely(text: str, parse: Callable[[], Sequence[Any]]) -> Sequence[Any]:
+def parse_safely(
+    text: str, parse: Callable[[], Sequence[Any]], *, refuse_tilde: bool = True
+) -> Sequence[Any]:
+    """Return what a parser makes of a text of limited size, or raise a coded refusal whatever fails."""
     if not isinstance(text, str) or len(text) > LONGEST:
         raise PolicyError("SF-Q113", f"A question must be a text of at most {LONGEST:,} characters.")
     try:
@@ -116,7 +119,8 @@ def _parse_safely(text: str, parse: Callable[[], Sequence[Any]]) -> Sequence[Any
         deep = any(statement and _measure_depth(statement) > DEEPEST for statement in statements)
     except Exception as problem:  # some texts, such as {:1}, make sqlglot fail in ways of its own
         raise PolicyError("SF-Q101", "This text is not valid SQL.", **_error_place(problem)) from None
-    _refuse_tilde(text, statements)
+    if refuse_tilde:
+        _refuse_tilde(text, statements)
     if deep:
         raise PolicyError("SF-Q113", f"A question may be nested at most {DEEPEST} levels deep.")
     return statements

@@ -3,8 +3,10 @@
 Every route names its roles with `allow`. A wrong, an expired and a revoked token get the same answer.
 """
 
+import base64
 import hashlib
 import hmac
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -102,10 +104,8 @@ async def _find_visitor(request: Request, context: ServerContext) -> Visitor:
         return Visitor(_PUBLIC, Role.PUBLIC)
     context.rates.require_patience(address)
     if sent is not None:
-        kind, _, token = sent.partition(" ")
-        person = await run_in_threadpool(
-            context.people.find_holder, token if kind.lower() == "bearer" else ""
-        )
+        token = _read_token(sent, feed=request.url.path.startswith("/feeds"))
+        person = await run_in_threadpool(context.people.find_holder, token)
     else:
         person = await run_in_threadpool(context.people.find_holder, cookie or "", "page")
     if person is None:
@@ -117,6 +117,20 @@ async def _find_visitor(request: Request, context: ServerContext) -> Visitor:
     project = request.headers.get("x-project") or request.query_params.get("project") or None
     csrf = "" if sent is not None else make_csrf_token(cookie or "")
     return Visitor(person.name, person.role, csrf, project)
+
+
+def _read_token(sent: str, *, feed: bool) -> str:
+    """Return the token of an Authorization header, or an empty text.
+
+    Feeds take it as the password of any name too: that is all that spreadsheets can send.
+    """
+    kind, _, token = sent.partition(" ")
+    if kind.lower() == "bearer":
+        return token
+    if feed and kind.lower() == "basic":
+        with suppress(ValueError):
+            return base64.b64decode(token, validate=True).decode().partition(":")[2]
+    return ""
 
 
 async def _require_own_page(request: Request, visitor: Visitor) -> None:

@@ -52,6 +52,8 @@ _STATUS_OF_CODES = {
     "SF-W112": 404,
     "SF-W114": 404,
     "SF-W116": 404,
+    "SF-F103": 404,
+    "SF-F120": 404,
     "SF-L107": 409,
     "SF-L204": 409,
     "SF-Y104": 409,
@@ -126,7 +128,9 @@ def answer_problem(request: Request, problem: SfumatoError, status: int | None =
     code = status or find_status(problem)
     headers = {"Cache-Control": "no-store"}
     if code == 401:
-        headers["WWW-Authenticate"] = "Bearer"
+        # Spreadsheets ask people for a name and a password, and send the token as the latter.
+        feed = request.url.path.startswith("/feeds/")
+        headers["WWW-Authenticate"] = 'Basic realm="sfumato", charset="UTF-8"' if feed else "Bearer"
     if code in (429, 503):
         headers["Retry-After"] = "1"
     if not wants_page(request):

@@ -9,14 +9,15 @@ import fcntl
 import hashlib
 import json
 import os
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, cast
 
-from sfumato.errors import PolicyError, UsageError
+from sfumato.errors import PolicyError, SfumatoError, UsageError
 from sfumato.files.disk_errors import name_disk_errors
 from sfumato.files.durable import create_private_folder
 from sfumato.lab.query import Query
 from sfumato.server.access import open_session
+from sfumato.server.feeds.reading import keep_released
 from sfumato.server.replaying import replay_graph, replay_question
 from sfumato.server.wire import QuestionBody, SpendBody, parse_spending, write_quote, write_release
 
@@ -74,6 +75,7 @@ def release_question(
         release = question.release(key=key, **parse_spending(spend))
         answer = write_release(release)
         _keep(context, visitor, asked, spend, answer)
+    _give_address(context, visitor, release, asked, spend)
     return answer
 
 
@@ -87,6 +89,7 @@ def refine_release(
         release = _read_again(context, session, kept).refine(key=key, **parse_spending(spend))
         answer = write_release(release)
         _keep(context, visitor, QuestionBody(**kept.question), spend, answer, refines=entry)
+    _give_address(context, visitor, release, QuestionBody(**kept.question), spend, refined=True)
     return answer
 
 
@@ -145,6 +148,20 @@ def _alone(context: ServerContext, visitor: Visitor, *asked: str) -> Iterator[No
         yield
     finally:
         os.close(descriptor)
+
+
+def _give_address(
+    context: ServerContext,
+    visitor: Visitor,
+    release: Any,
+    asked: QuestionBody,
+    spend: SpendBody,
+    *,
+    refined: bool = False,
+) -> None:
+    """Let an answer be fetched by its entry. One that is no table has no address, and is still given."""
+    with suppress(SfumatoError):
+        keep_released(context, visitor, release, asked, spend, refined=refined)
 
 
 def _keep(

@@ -14,6 +14,7 @@ import pytest
 from sfumato import audit
 from sfumato.audit import programs
 from sfumato.audit.claims import parse_claim
+from sfumato.audit.neighbours import describe_pair
 from sfumato.audit.programs import replay_program
 from sfumato.errors import UsageError
 from sfumato.noise import LaplaceNoise
@@ -134,3 +135,11 @@ def test_mistakes_are_refused(target: Any, options: dict[str, Any], code: str) -
     with pytest.raises(UsageError) as refused:
         audit.run(target, 1, **({"samples": 1000} | options))
     assert refused.value.code == code
+
+
+def test_rows_with_labels_are_neighbours_too() -> None:
+    """Pairs of arrays of different shapes have no shape of their own, and are described all the same."""
+    rows, labels = np.ones((40, 2)), np.arange(40)
+    told = describe_pair((rows, labels), (rows[1:], labels[1:]))
+    assert " and " in told
+    assert len(told) < 200

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from functools import cache
-from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
 from warnings import catch_warnings, simplefilter
 
 import numpy as np
 
 from sfumato.audit.catalogue.entries import CatalogueEntry
+from sfumato.audit.catalogue.scratch_labs import create_scratch_lab
 from sfumato.audit.gate import question
 from sfumato.audit.replay import replay
 from sfumato.privacy.events import Gaussian
@@ -37,7 +37,6 @@ def _clinic() -> Lab:
     import pyarrow as pa
 
     from sfumato.curator.catalog.columns import between, one_of
-    from sfumato.lab.lab import create
     from sfumato.privacy.budget import Budget
     from sfumato.privacy.units import Unit
 
@@ -53,7 +52,7 @@ def _clinic() -> Lab:
             "day": np.arange(len(who)) % _DAYS,
         }
     )
-    lab = create(f"{mkdtemp(prefix='sfumato-audit-')}/lab")
+    lab = create_scratch_lab()
     columns = {
         "age": between(0, 110),
         "cost": between(-50, 5000),

@@ -1,4 +1,4 @@
-"""Learners and generators, replayed on tables with and without an extreme row; trainers, by canaries."""
+"""Learners, replayed on tables with and without an extreme row; trainers, by canaries."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _BOUNDS = (-1.0, 1.0)
 _FAR = 1e6
+_LINE = {"bounds": _BOUNDS, "target_bounds": (0.0, 1.0)}
 _TWO = {"bounds": _BOUNDS, "classes": [0, 1]}
 _LEARNERS: dict[str, dict[str, Any]] = {
     "Scaler": {"bounds": _BOUNDS},
@@ -32,8 +33,17 @@ _LEARNERS: dict[str, dict[str, Any]] = {
     "KMeans": {"n_clusters": 3, "bounds": _BOUNDS},
     "DecisionTree": {**_TWO, "max_depth": 3},
     "GradientBoosting": {**_TWO, "trees": 6, "depth": 2},
+    "GradientBoostingRegressor": {**_LINE, "trees": 6, "depth": 2},
+    "LinearRegression": _LINE,
+    "LogisticRegression": {**_TWO, "method": "gradient", "steps": 4},
+    "LinearSVC": {**_TWO, "method": "gradient", "steps": 4},
+    "KernelSVC": {**_TWO, "delta": 1e-6, "waves": 4},
+    "AutoClassifier": {**_TWO, "delta": 1e-6},
 }
-"""Learners whose price does not depend on their answers, and the settings to audit them with."""
+"""Learners whose price does not depend on their answers, and the settings to audit them with.
+
+Those that perturb an objective are in `objectives`; here they take noisy steps.
+"""
 
 
 def _neighbours() -> Iterator[tuple[Any, Any]]:
@@ -56,28 +66,6 @@ def _learn(name: str, settings: dict[str, Any]) -> Replayed:
         return {key: value for key, value in fitted.items() if key.endswith("_") and key != "guarantee_"}
 
     return replay(program, _neighbours(), claim=claim)
-
-
-def _generate(settings: dict[str, Any]) -> Replayed:
-    import pyarrow as pa
-
-    from sfumato import synth
-    from sfumato.curator.catalog.columns import between, one_of
-    from sfumato.synth.spending import Currency, read_amount, read_budget
-
-    bounds = {"a": between(-3, 5), "b": between(0, 1000), "c": one_of("p", "q", "r")}
-    rng = np.random.default_rng(1)
-    columns = {"a": rng.normal(1, 2, 90), "b": rng.uniform(0, 1100, 90), "c": rng.choice(["p", "q", "s"], 90)}
-    columns["a"][0], columns["b"][0] = _FAR, np.nan
-    rows = pa.table(columns)
-    spend = {name: settings.get(name) for name in ("epsilon", "delta", "rho")}
-    concentrated, amount = read_amount(read_budget(spend))
-
-    def program(frame: pa.Table) -> Any:
-        return synth.Marginals(**settings, bounds=bounds).fit(frame).sample(20, seed=0).to_pydict()
-
-    pairs = [(rows, rows.slice(1)), (rows.slice(0, 1), rows.slice(0, 0))]
-    return replay(program, pairs, claim=Currency(concentrated).make_event(amount))
 
 
 def _train(effort: int, alpha: float, **settings: Any) -> CanaryVerdict:
@@ -103,22 +91,19 @@ def _train(effort: int, alpha: float, **settings: Any) -> CanaryVerdict:
 
 
 def list_fits() -> list[CatalogueEntry]:
-    """Return an entry for learners, generators and trainers."""
+    """Return an entry for learners and trainers."""
     learners = [
         CatalogueEntry("learner", name, lambda *_, n=name, s=settings: _learn(n, s), "sklearn")
         for name, settings in _LEARNERS.items()
     ]
-    spends: dict[str, dict[str, Any]] = {
-        "Marginals, pure ε": {"epsilon": 3, "bins": 4, "workload": 2},
-        "Marginals, ε and δ": {"epsilon": 3, "delta": 1e-7, "bins": 4},
-        "Marginals, tree": {"rho": 0.5, "bins": 4, "method": "mst"},
-    }
-    generators = [
-        CatalogueEntry("generator", name, lambda *_, s=settings: _generate(s))
-        for name, settings in spends.items()
-    ]
     trainers = [
         CatalogueEntry("deep", "one step", lambda effort, alpha: _train(effort, alpha, steps=1), "torch"),
         CatalogueEntry("deep", "four steps", lambda effort, alpha: _train(effort, alpha, steps=4), "torch"),
+        CatalogueEntry(
+            "deep",
+            "passes in order, correlated noise",
+            lambda effort, alpha: _train(effort, alpha, steps=4, sampling="ordered", noise="blt"),
+            "torch",
+        ),
     ]
-    return [*learners, *generators, *trainers]
+    return [*learners, *trainers]

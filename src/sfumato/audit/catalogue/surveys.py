@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from functools import cache, partial
-from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sfumato.audit.catalogue.entries import CatalogueEntry
+from sfumato.audit.catalogue.scratch_labs import create_scratch_lab
 from sfumato.audit.entry import run
 from sfumato.privacy.events.tags import from_dict
 
@@ -28,9 +28,7 @@ _ASKED: dict[str, tuple[tuple[str, ...], str]] = {
 
 @cache
 def _lab() -> Lab:
-    from sfumato.lab.lab import create
-
-    return create(f"{mkdtemp(prefix='sfumato-audit-')}/lab")
+    return create_scratch_lab()
 
 
 @cache

@@ -94,7 +94,13 @@ NOISE_MISTAKES = (
         float_sum,
         ABSORBED,
     ),
-    Mistake("exact divisor", "sums divided by len() in tutorials", "divided by the exact n", exact_divisor),
+    Mistake(
+        "exact divisor",
+        "sums divided by len() in tutorials",
+        "divided by the exact n",
+        exact_divisor,
+        samples=12_000,
+    ),
     Mistake(
         "sensitivity 1/n",
         "noise for 1/len() in tutorials",

@@ -87,7 +87,7 @@ THRESHOLD_MISTAKES = (
         "lecture notes, 2011",
         "answers what was compared",
         _both(roth, [0] * 3 + [1], [1] * 3 + [0]),
-        samples=400_000,
+        samples=1_000_000,
     ),
     Mistake(
         "sparse vector, Lee–Clifton",

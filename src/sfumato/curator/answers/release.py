@@ -110,8 +110,13 @@ class Release:
 
     # ---- tables ----
 
-    def to_arrow(self) -> pa.Table:
-        """Return the answer. Types follow from the question alone, also when no group is shown."""
+    def to_arrow(self, *, intervals: bool = False, confidence: float = 0.95) -> pa.Table:
+        """Return the answer. Types follow from the question alone, also when no group is shown.
+
+        With `intervals`, each number is followed by the ends of its interval, as `name_low` and `name_high`.
+        """
+        if intervals:
+            return self._beside_intervals(confidence)
         return self._table({name: (self._columns[name], self._types[name]) for name in self._columns})
 
     def to_pandas(self, *, intervals: bool = False, confidence: float = 0.95) -> pd.DataFrame:
@@ -120,7 +125,7 @@ class Release:
         Whole numbers and booleans that may be missing have pandas' types for that, whichever groups there
         are.
         """
-        table = self._beside_intervals(confidence) if intervals else self.to_arrow()
+        table = self.to_arrow(intervals=intervals, confidence=confidence)
         with _installed("pandas"):
             import pandas as pd
         frame = table.to_pandas()

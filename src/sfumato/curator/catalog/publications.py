@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -32,6 +32,8 @@ class Publication:
     tables: Mapping[str, Table] = field(default_factory=dict)
     """What was declared then about the tables that it is about: an answer is read by it, whatever came
     later. Older files do not say."""
+    name: str | None = None
+    """What the steward calls it, for feeds and mirrors; None where nothing was said."""
 
     @property
     def key(self) -> tuple[str, tuple[tuple[str, str], ...]]:
@@ -39,16 +41,18 @@ class Publication:
         return self.request, tuple(sorted((name, table.identity) for name, table in self.tables.items()))
 
     def to_dict(self) -> dict[str, Any]:
-        fields = {"text": self.text, "spend": _write_spend(self.spend), "request": self.request}
+        fields = {"text": self.text, "spend": write_spend(self.spend), "request": self.request}
         day = {} if self.day is None else {"day": self.day.isoformat()}
         tables = {name: table.to_dict() for name, table in self.tables.items()}
-        return fields | day | ({"tables": tables} if tables else {})
+        named = {} if self.name is None else {"name": self.name}
+        return fields | day | ({"tables": tables} if tables else {}) | named
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> Publication:
         day = date.fromisoformat(fields["day"]) if "day" in fields else None
         tables = {name: Table.from_dict(name, each) for name, each in fields.get("tables", {}).items()}
-        return cls(fields["text"], _read_spend(fields["spend"]), fields["request"], day, tables)
+        spend = read_spend(fields["spend"])
+        return cls(fields["text"], spend, fields["request"], day, tables, fields.get("name"))
 
 
 class Publications:
@@ -70,24 +74,33 @@ class Publications:
             ) from problem
 
     def add_publication(self, publication: Publication) -> None:
-        """Append a publication, unless it is there already: the same request about the same snapshots."""
+        """Append a publication; one that is there already, the same request and snapshots, gets its name."""
         known = self.read_all()
-        if publication.key not in {each.key for each in known}:
-            published = [each.to_dict() for each in (*known, publication)]
-            replace_json(self._path, {"version": VERSION, "published": published})
+        every = (*known, publication)
+        if publication.key in {each.key for each in known}:
+            every = tuple(_name_alike(each, publication) for each in known)
+        if every != known:
+            replace_json(self._path, {"version": VERSION, "published": [each.to_dict() for each in every]})
 
 
-def _write_spend(spend: Mapping[str, Any]) -> dict[str, Any]:
+def _name_alike(known: Publication, again: Publication) -> Publication:
+    """Return a publication with the name that it was given when it was published again."""
+    renamed = again.name is not None and known.key == again.key
+    return replace(known, name=again.name) if renamed else known
+
+
+def write_spend(spend: Mapping[str, Any]) -> dict[str, Any]:
     """Return a spend with its numbers as exact texts."""
     return {
         # error={"n": 25} is a dictionary of its own.
-        name: _write_spend(value) if isinstance(value, dict) else str(parse_exact(value, name))
+        name: write_spend(value) if isinstance(value, dict) else str(parse_exact(value, name))
         for name, value in spend.items()
     }
 
 
-def _read_spend(spend: Mapping[str, Any]) -> dict[str, Any]:
+def read_spend(spend: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a spend whose numbers are exact, as `write_spend` wrote them."""
     return {
-        name: _read_spend(value) if isinstance(value, dict) else Fraction(value)
+        name: read_spend(value) if isinstance(value, dict) else Fraction(value)
         for name, value in spend.items()
     }

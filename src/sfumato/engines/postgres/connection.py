@@ -86,7 +86,7 @@ def open_reader(dsn: str) -> Iterator[Connection[Any]]:
     """
     why = "the database cannot be opened"
     with ExitStack() as stack:
-        with reach_engine("PostgreSQL", why, UsageError, _library().Error):
+        with reach_engine("PostgreSQL", why, UsageError, import_library().Error):
             connection = IDLE_READERS.take(dsn)
             stack.callback(IDLE_READERS.put, dsn, connection)
             stack.enter_context(connection.transaction())
@@ -118,7 +118,7 @@ def _open_session(dsn: str, settings: dict[str, str]) -> Connection[Any]:
 
 def identify_database(dsn: str) -> tuple[str, ...]:
     """Return what tells databases apart in an address, whoever opens it."""
-    psycopg = _library()
+    psycopg = import_library()
     try:
         parts = psycopg.conninfo.conninfo_to_dict(dsn)
     except psycopg.Error:
@@ -126,7 +126,8 @@ def identify_database(dsn: str) -> tuple[str, ...]:
     return tuple(str(parts.get(name) or "") for name in ("host", "hostaddr", "port", "dbname"))
 
 
-def _library() -> Any:
+def import_library() -> Any:
+    """Return the driver, which comes with the `postgres` extra."""
     try:
         import psycopg
     except ImportError:
@@ -137,7 +138,7 @@ def _library() -> Any:
 
 
 def _connected(dsn: str) -> Connection[Any]:
-    psycopg = _library()
+    psycopg = import_library()
     try:
         known = psycopg.conninfo.conninfo_to_dict(dsn)
         connection: Connection[Any] = psycopg.connect(

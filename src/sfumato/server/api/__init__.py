@@ -23,6 +23,7 @@ from sfumato.server.api import (
     tables,
     visitors,
 )
+from sfumato.server.feeds import routes as feeds
 
 ROUTERS: tuple[APIRouter, ...] = (
     visitors.router,
@@ -41,5 +42,6 @@ ROUTERS: tuple[APIRouter, ...] = (
     requests.router,
     charges.router,
     packages.router,
+    feeds.router,
 )
 """Every router of the API."""

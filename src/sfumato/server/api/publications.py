@@ -21,6 +21,7 @@ class PublicationBody(WireBody):
 
     sql: StrictStr = Field(max_length=MOST_SQL)
     spend: SpendBody
+    name: StrictStr | None = Field(None, max_length=60, examples=["visits_by_ward"])
 
 
 @router.get("/publications", response_model=FactsBody)
@@ -45,4 +46,4 @@ async def publish(
     body: PublicationBody, visitor: Annotated[Visitor, Depends(allow(Role.STEWARD))], context: Context
 ) -> dict[str, Any]:
     """Charge the population once for a question, and publish its answer."""
-    return await context.turns.run(publishing.publish_question, context, body.sql, body.spend)
+    return await context.turns.run(publishing.publish_question, context, body.sql, body.spend, body.name)

@@ -19,6 +19,13 @@ if TYPE_CHECKING:
 
 def send_job(context: ServerContext, visitor: Visitor, body: Any) -> ServerJob:
     """Keep a job of a visitor and let it be begun. What cannot be right is refused, and nothing is kept."""
+    if visitor.project is not None:
+        # A job is begun later, by another process, which spends the analyst's own quota.
+        raise PolicyError(
+            "SF-P151",
+            "Jobs are not done in a project yet, so nothing was begun.",
+            try_="without X-Project, from one's own quota; or in Python, lab.session(name, project=…)",
+        )
     sent = body.model_dump(mode="json", exclude_none=True)
     kind, key = sent.pop("kind"), sent.pop("key")
     check_sent(context.jobs, open_session(context, visitor), visitor.name, sent)

@@ -31,9 +31,14 @@ def find_synthetic_file(context: ServerContext, name: str) -> Path:
     )
 
 
-def publish_question(context: ServerContext, sql: str, spend: SpendBody) -> dict[str, Any]:
-    """Charge the population once for a question and publish its answer, as in a hostile session."""
-    return write_release(context.lab.publish(sql, hostile=True, **parse_spending(spend)))
+def publish_question(
+    context: ServerContext, sql: str, spend: SpendBody, name: str | None = None
+) -> dict[str, Any]:
+    """Charge the population once for a question and publish its answer, as in a hostile session.
+
+    Feeds have it under the name, if one is given.
+    """
+    return write_release(context.lab.publish(sql, hostile=True, name=name, **parse_spending(spend)))
 
 
 def _write_publication(published: Published | PublishedTable) -> dict[str, Any]:

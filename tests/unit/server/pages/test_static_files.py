@@ -49,7 +49,8 @@ def test_templates_hold_nothing_inline(template: str) -> None:
     text = next(TEMPLATES.rglob(template)).read_text()
     assert not re.search(r"\sstyle\s*=|<style|\son[a-z]+\s*=|javascript:|hx-on|hx-vals\s*=\s*[\"']js:", text)
     assert not re.search(r"<script(?![^>]*\ssrc=)", text)
-    assert "|safe" not in text.replace(" ", "")
+    # Icon arrays are SVG of sfumato.viz, which escapes its own texts; nothing else goes past the escaping.
+    assert text.replace(" ", "").count("|safe") == (2 if template == "pictures.html" else 0)
 
 
 def test_every_form_that_changes_something_carries_the_token() -> None:

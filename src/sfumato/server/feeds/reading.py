@@ -1,0 +1,81 @@
+"""Which feeds a visitor may read, and what they keep. The API, OData and the door for SQL call these."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from sfumato.curator.catalog.publications import write_spend
+from sfumato.lab.feeds.kept import open_kept_session
+from sfumato.lab.feeds.listing import (
+    find_released_feed,
+    list_published_feeds,
+    list_released_feeds,
+    require_quota,
+)
+from sfumato.lab.feeds.shelf import FeedShelf, no_such_feed
+from sfumato.server.people import Role
+from sfumato.server.wire import parse_spending
+
+if TYPE_CHECKING:
+    from sfumato.lab.feeds.feed import Feed
+    from sfumato.lab.lab import Lab
+    from sfumato.lab.session import Session
+    from sfumato.server.access import Visitor
+    from sfumato.server.context import ServerContext
+    from sfumato.server.wire import QuestionBody, SpendBody
+
+
+def list_readable_feeds(lab: Lab, visitor: Visitor) -> tuple[Feed, ...]:
+    """Return what a visitor may read: what was published, and what was released to them."""
+    published = list_published_feeds(lab)
+    if visitor.role not in (Role.STEWARD, Role.ANALYST):
+        return published
+    require_quota(lab, visitor.analyst)
+    return (*list_released_feeds(lab, visitor.analyst), *published)
+
+
+def read_released_feed(lab: Lab, visitor: Visitor, name: str, of: str | None = None) -> Feed:
+    """Return a feed of the visitor's, or for a steward one of the analyst `of`."""
+    if of is not None and of != visitor.name and visitor.role is not Role.STEWARD:
+        raise no_such_feed(name)
+    require_quota(lab, visitor.analyst)
+    of_steward = visitor.role is Role.STEWARD and of is not None and of != visitor.name
+    return find_released_feed(lab, of if of_steward else visitor.analyst, name)
+
+
+def open_free_session(context: ServerContext, visitor: Visitor) -> Session:
+    """Return a session in which what was answered before is given again, and nothing can be charged."""
+    require_quota(context.lab, visitor.analyst)
+    return open_kept_session(context.lab, visitor.analyst)
+
+
+def keep_released(
+    context: ServerContext,
+    visitor: Visitor,
+    answer: Any,
+    asked: QuestionBody,
+    spend: SpendBody,
+    name: str | None = None,
+    *,
+    refined: bool = False,
+) -> Feed:
+    """Give an answer that was released to the visitor an address: by its name, or else by its entry."""
+    shelf, spending = FeedShelf(context.lab.feeds_file), parse_spending(spend)
+    said = write_spend({each: value for each, value in spending.items() if value is not None})
+    # The text of a refined answer is another, so that its price is not taken for that of the question.
+    text = write_question(asked) + (" (refined)" if refined else "")
+    return shelf.keep_answer(visitor.analyst, answer, text, name, said)
+
+
+def forget_feed(context: ServerContext, visitor: Visitor, name: str) -> None:
+    """Forget a feed of the visitor's. The answer stays in the ledger."""
+    if not FeedShelf(context.lab.feeds_file).remove_feed(visitor.analyst, name):
+        raise no_such_feed(name)
+
+
+def write_question(asked: QuestionBody) -> str:
+    """Return a question as the text that its feed has: its SQL, or its steps as JSON."""
+    if asked.sql is not None and asked.bounded is None:
+        return asked.sql
+    return json.dumps(asked.model_dump(exclude_none=True), ensure_ascii=False)
