@@ -138,44 +138,75 @@ def check_release(page: Page, rows: int) -> None:
     assert ".release(epsilon='0.25')" in page.locator("#python").inner_text()
 
 
-def test_a_steward_registers_and_an_analyst_asks(
+def test_from_registering_a_table_to_granting_a_request(
     open_page: OpenPage, lab_server: LabServer, tmp_path: Path
 ) -> None:
-    """The table is sent by the API; both see it on their pages, and the steward sees what bob spent."""
-    file = tmp_path / "staff.parquet"
-    parquet.write_table(pa.table({"nurse": list(range(40)), "shift": ["day", "night"] * 20}), file)
-    sent = send(lab_server, "maria", "/api/uploads?format=parquet", content=file.read_bytes()).json()
-    declaration = {
-        "unit": {"column": "nurse", "max_rows": 1},
-        "columns": {"shift": {"one_of": ["day", "night"]}},
-        "budget": {"epsilon": 2},
-    }
-    body = {"name": "staff", "source": {"upload": sent["upload"]}, "declaration": declaration}
-    send(lab_server, "maria", "/api/tables", json=body)
+    """The steward registers, the analyst asks, is refused and asks for more, and the steward grants it."""
+    steward, analyst = open_page("maria"), open_page("bob")
+    register_rota(steward, tmp_path)
     send(lab_server, "maria", "/api/grants", json={"analyst": "bob", "epsilon": 1, "delta": "1e-9"})
 
-    page = open_page("bob")
-    page.goto("/")
-    page.get_by_role("link", name="staff").click()
-    assert "one of day, night" in page.get_by_role("region", name="Columns of staff").inner_text()
-    page.get_by_role("link", name="Ask about it").click()
-    page.locator("#epsilon").fill("0.5")
-    page.get_by_text("ε = 0.5", exact=True).wait_for()
-    button = page.get_by_role("button", name=RELEASE)
-    button.dblclick()  # once is charged, however often it is pressed
-    page.wait_for_url("**/releases/*")
-    assert page.locator("table tbody tr").count() == 3  # both shifts, and those without one
+    analyst.goto("/")
+    analyst.get_by_role("link", name="rota").click()
+    assert "one of day, night" in analyst.get_by_role("region", name="Columns of rota").inner_text()
+    analyst.get_by_role("link", name="Ask about it").click()
+    release_at(analyst, "0.75")
+    assert analyst.locator("table tbody tr").count() == 3  # both shifts, and those without one
+    analyst.get_by_role("link", name="Change the question").click()
+    analyst.locator("#epsilon").fill("0.5")
+    refused = analyst.get_by_role("button", name="Release", exact=True)
+    refused.wait_for()
+    assert refused.is_disabled()
 
-    steward = open_page("maria")
+    analyst.goto("/requests")
+    analyst.get_by_label("More ε").fill("0.5")
+    analyst.get_by_label("Why you need it").fill("The rota of next year")
+    analyst.get_by_role("button", name="Send the request").click()
+    steward.goto("/requests")
+    wish = steward.get_by_role("article").filter(has_text="The rota of next year")
+    wish.get_by_role("button", name="Grant").click()
+    steward.get_by_text("granted ε = 0.5").first.wait_for()
+    analyst.goto("/tables/rota")
+    analyst.get_by_role("link", name="Ask about it").click()
+    release_at(analyst, "0.5")
+
     steward.goto("/")
     budgets = steward.get_by_role("region", name="Privacy budgets").inner_text()
-    assert "Population nurse" in budgets
-    assert "ε = 1.5 of 2 left; ε = 0.5 of it promised to analysts" in budgets
+    assert "Population porter" in budgets
+    assert "ε = 0.75 of 2 left" in budgets
     latest = steward.get_by_role("region", name="Latest answers").inner_text()
-    assert "FROM staff GROUP BY shift" in latest
+    assert "FROM rota GROUP BY shift" in latest
     assert "bob" in latest
     steward.locator("[data-drawn] svg").first.wait_for()
     save_screenshot(steward, "overview")
+
+
+def register_rota(page: Page, folder: Path) -> None:
+    """Register the shifts of porters by the pages of the steward."""
+    file = folder / "rota.parquet"
+    parquet.write_table(pa.table({"porter": list(range(40)), "shift": ["day", "night"] * 20}), file)
+    page.goto("/register")
+    page.get_by_label("CSV or Parquet file").set_input_files(file)
+    page.get_by_role("button", name="Go on to the declaration").click()
+    page.get_by_label("Name of the table").fill("rota")
+    page.get_by_label("Protected is").select_option("column")
+    page.get_by_label("Column that names the person").select_option("porter")
+    page.get_by_label("Most rows of one person").fill("1")
+    page.locator("summary", has_text="shift").click()
+    page.get_by_label("shift holds").select_option("list")
+    page.get_by_label("The list of shift").fill("day, night")
+    page.get_by_label("ε", exact=True).fill("2")
+    page.get_by_role("button", name="Check").click()
+    page.get_by_role("button", name="Register the table").click()
+    page.get_by_role("heading", name="rota is registered").wait_for()
+
+
+def release_at(page: Page, epsilon: str) -> None:
+    """Ask the question that is on the page; it is charged once, however often the button is pressed."""
+    page.locator("#epsilon").fill(epsilon)
+    page.get_by_text(f"ε = {epsilon}", exact=True).wait_for()
+    page.get_by_role("button", name=RELEASE).dblclick()
+    page.wait_for_url("**/releases/*")
 
 
 def test_the_page_works_without_scripts(open_page: OpenPage) -> None:
