@@ -43,6 +43,8 @@ FLAGS = (
     "--no-first-run"
 )
 OpenPage = Callable[..., "Page"]
+_PATIENCE = 60_000
+"""Milliseconds that a page may take, however busy the machine is."""
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -163,8 +165,9 @@ class run_server:
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     """The browser of this machine."""
-    from playwright.sync_api import sync_playwright
+    from playwright.sync_api import expect, sync_playwright
 
+    expect.set_options(timeout=_PATIENCE)
     path = next(filter(None, map(shutil.which, BROWSERS)), None)
     if path is None:
         pytest.skip(f"NO BROWSER: none of {', '.join(BROWSERS)} is installed")
@@ -204,7 +207,7 @@ def new_context(browser: Browser, lab_server: LabServer) -> Iterator[Callable[..
 
     def make(**options: Any) -> BrowserContext:
         context = browser.new_context(**{"base_url": lab_server.address, "viewport": DESK, **options})
-        context.set_default_timeout(60_000)
+        context.set_default_timeout(_PATIENCE)
         context.add_init_script(_REPORT_VIOLATIONS)
         made.append(context)
         return context
