@@ -263,6 +263,20 @@ def test_who_lost_their_quota_is_refused(tmp_path: Path) -> None:
 # ---- limits ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("change", ["revoked", "another role"])
+def test_an_open_connection_ends_with_its_token(clinic: OpenDoor, change: str) -> None:
+    clinic.people.add_person("finn", "steward")
+    clinic.tokens["finn"] = clinic.people.make_token("finn")
+    with clinic.connect("finn") as connection:
+        connection.execute("SELECT 1")
+        if change == "revoked":
+            clinic.people.revoke_token(clinic.people.list_tokens("finn")[0].id)
+        else:
+            clinic.people.add_person("finn", "analyst")
+        with pytest.raises(psycopg.OperationalError, match="SF-W101"):
+            connection.execute("SELECT 1")
+
+
 def test_connections_and_messages_are_limited(clinic: OpenDoor) -> None:
     with (
         clinic.open_another(most_connections=2, most_message_bytes=5000) as opened,
