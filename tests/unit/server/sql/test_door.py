@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import shutil
+import struct
 import threading
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -296,6 +299,19 @@ def test_a_silent_connection_ends(clinic: OpenDoor) -> None:
         assert read_frame(silent) == (b"", b"")
     with clinic.open_another(login_seconds=0.05) as opened, opened.open_socket() as silent:
         assert read_frame(silent) == (b"", b"")
+
+
+def test_who_says_something_again_and_again_holds_no_place(clinic: OpenDoor) -> None:
+    wants_tls = struct.pack(">ii", 8, 80877103)
+    with clinic.open_another(login_seconds=0.5) as opened, opened.open_socket() as talking:
+        begun = time.monotonic()
+        with suppress(OSError):
+            while time.monotonic() < begun + 5:
+                talking.sendall(wants_tls)
+                if not talking.recv(1):
+                    break
+                time.sleep(0.05)
+        assert time.monotonic() < begun + 4
 
 
 def test_a_select_can_be_cancelled(clinic: OpenDoor, monkeypatch: pytest.MonkeyPatch) -> None:
