@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from sfumato.curator.catalog.catalog import no_table_error
 from sfumato.curator.catalog.grants import Grant
 from sfumato.curator.payer import REVOKED, no_quota_error, quota_account
 from sfumato.errors import PolicyError, UsageError
@@ -154,7 +155,12 @@ class GrantedLab:
 
     def table(self, name: str) -> Table:
         """Return a table, or refuse one that was not granted."""
-        table = self.lab.table(name)
+        try:
+            table = self.lab.table(name)
+        except PolicyError as problem:
+            if problem.code != "SF-Q106":
+                raise
+            raise no_table_error(name, [each.name for each in self.tables()]) from None
         if self._may_ask(table):
             return table
         raise PolicyError(

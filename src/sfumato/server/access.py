@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from sfumato.lab.session import Session
 
-__all__ = ["Role", "Visitor", "allow", "cookie_name", "make_csrf_token", "open_session"]
+__all__ = ["Role", "Visitor", "allow", "cookie_name", "make_csrf_token", "names_own_origin", "open_session"]
 
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 _PUBLIC = "visitor"
@@ -141,7 +141,7 @@ async def _require_own_page(request: Request, visitor: Visitor) -> None:
         field = (await request.form()).get("csrf")
         given = field if isinstance(field, str) else None
     site = request.headers.get("sec-fetch-site", "same-origin")
-    own = site in ("same-origin", "none") and _names_own_origin(request)
+    own = site in ("same-origin", "none") and names_own_origin(request)
     if not own or given is None or not hmac.compare_digest(given.encode(), visitor.csrf.encode()):
         raise PolicyError(
             "SF-W109",
@@ -150,7 +150,7 @@ async def _require_own_page(request: Request, visitor: Visitor) -> None:
         )
 
 
-def _names_own_origin(request: Request) -> bool:
+def names_own_origin(request: Request) -> bool:
     """Return whether the browser says that one of our pages sent the request, or says nothing about it."""
     origin = request.headers.get("origin")
     if origin is None:

@@ -24,6 +24,8 @@ MOST_COUNTED = 10_000
 """Largest whole number of a step, such as the bins of a histogram, which are listed one by one."""
 _MOST_JOINED = 8
 """Frames within frames."""
+_MOST_NESTED = 8
+"""Lists within lists."""
 
 
 def replay_question(session: Session, table: str, steps: list[Any]) -> Any:
@@ -94,14 +96,14 @@ def _take_step(session: Session, frame: Any, step: Any, joined: int) -> Any:
     raise _steps_error("This step is not known here.", got=name[:40])
 
 
-def _read_argument(session: Session, written: Any, joined: int) -> Any:
+def _read_argument(session: Session, written: Any, joined: int, nested: int = _MOST_NESTED) -> Any:
     match written:
         case None | bool() | int() | float():
             return written
         case str() if len(written) <= MOST_TEXT:
             return written
-        case list() if len(written) <= MOST_ITEMS:
-            return [_read_argument(session, each, joined) for each in written]
+        case list() if len(written) <= MOST_ITEMS and nested > 0:
+            return [_read_argument(session, each, joined, nested - 1) for each in written]
         case {"number": str() as text, **others} if not others:
             return read_fraction(text)
         case {"frame": {"table": str() as table, "steps": list() as steps, **more}, **others} if not (

@@ -50,6 +50,8 @@ def test_a_grant_for_some_tables_is_for_these_and_public_ones(lab: sf.Lab) -> No
     assert refusal(lab, "ada", "habits") == "SF-B105"
     with pytest.raises(PolicyError, match=r"granted +visits, names"):
         sf.open(lab.folder).session("ada").table("habits")
+    with pytest.raises(PolicyError, match=r"SF-Q106[^\0]*registered +visits, names$"):
+        lab.session("ada").sql("SELECT COUNT(*) FROM nowhere")
     joined = "SELECT COUNT(*) AS n FROM visits JOIN names ON visits.x = names.x"
     lab.session("ada").sql(joined).release(epsilon=0.1)
     with pytest.raises(PolicyError):

@@ -108,6 +108,23 @@ def test_a_file_of_another_kind_is_refused(clinic: ServedClinic) -> None:
     assert "SF-W121" in answer.text
 
 
+@pytest.mark.parametrize("role", ["public", "analyst", "auditor"])
+def test_a_file_is_not_read_before_it_is_known_who_sends_it(
+    clinic: ServedClinic, role: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(*_: Any) -> None:
+        raise AssertionError("the form was read")
+
+    monkeypatch.setattr("starlette.formparsers.MultiPartParser.parse", fail)
+    sent: dict[str, Any] = {"files": {"file": ("rows.csv", io.BytesIO(b"a,b"))}}
+    assert clinic.send("POST", "/register/upload", role, **sent).status_code in (401, 403)
+
+
+def test_a_form_without_a_file_is_refused(clinic: ServedClinic) -> None:
+    answer = clinic.send("POST", "/register/upload", "steward", headers=HTML, data={"file": "rows"})
+    assert (answer.status_code, "SF-W121" in answer.text) == (400, True)
+
+
 def test_a_report_is_shown_once_and_kept_nowhere(
     clinic: ServedClinic, capfd: pytest.CaptureFixture[str]
 ) -> None:

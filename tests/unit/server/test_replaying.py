@@ -110,3 +110,11 @@ def test_a_session_that_is_restricted_charges_nothing(session: Session) -> None:
 def test_only_hostile_sessions_are_watched(session: Session) -> None:
     with pytest.raises(SfumatoError, match="SF-W167"):
         session.watch_rounds(print)
+
+
+def test_lists_within_lists_are_refused_before_they_exhaust_the_stack(session: Session) -> None:
+    nested: Any = "age >= 65"
+    for _ in range(900):
+        nested = [nested]
+    with pytest.raises(SfumatoError, match="SF-W171"):
+        replay_question(session, "visits", [["where", nested, {}], ["count", [], {}]])

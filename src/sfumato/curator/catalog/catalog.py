@@ -31,7 +31,7 @@ from sfumato.privacy.neighbours import Neighbours
 from sfumato.privacy.units import ROW, Unit
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
     from pathlib import Path
     from typing import TextIO
 
@@ -265,9 +265,7 @@ class Catalog:
                 f"Table '{name[:80]}' is ambiguous.",
                 try_=" or ".join(f'"{each}"' for each in near),
             )
-        raise PolicyError(
-            "SF-Q106", f"There is no table '{name[:80]}'.", registered=", ".join(tables) or "none yet"
-        )
+        raise no_table_error(name, tables)
 
     @contextmanager
     def lock_for_change(self) -> Iterator[None]:
@@ -377,6 +375,12 @@ class Catalog:
             return CatalogContents.from_dict(json.loads(self._path.read_text(encoding="utf-8")))
         except (ValueError, KeyError, TypeError) as problem:  # cut off, or edited by hand
             raise UsageError("SF-C112", "The catalog file cannot be read.", file=self._path.name) from problem
+
+
+def no_table_error(name: str, tables: Iterable[str]) -> PolicyError:
+    """Return the refusal of a table that is not there, with those of which whoever asks may know."""
+    known = ", ".join(tables) or "none yet"
+    return PolicyError("SF-Q106", f"There is no table '{name[:80]}'.", registered=known)
 
 
 def _try_lock(file: TextIO) -> bool:

@@ -87,13 +87,14 @@ def _parse_select(text: str | None, columns: Mapping[str, str]) -> tuple[str, ..
 
 
 def _parse_order(text: str | None, columns: Mapping[str, str]) -> tuple[tuple[str, bool], ...]:
-    order = []
+    order: dict[str, bool] = {}
     for item in [] if text is None else text.split(","):
         name, _, way = item.strip().partition(" ")
         if name not in columns or way.strip() not in ("", "asc", "desc"):
             raise _option_error("orderby", "takes columns of this feed, each with asc or desc behind it")
-        order.append((name, way.strip() == "desc"))
-    return tuple(order)
+        # Sorting by a column once more changes nothing, and would let one address sort thousands of times.
+        order.setdefault(name, way.strip() == "desc")
+    return tuple(order.items())
 
 
 def _parse_whole(sent: Mapping[str, str], name: str) -> int | None:

@@ -1,11 +1,13 @@
 """The Register page, for stewards: source, who is protected, bounds and keys, budget, and the report."""
 
+from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query, Request, UploadFile
+from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
+from starlette.datastructures import UploadFile
 
-from sfumato.errors import SfumatoError
+from sfumato.errors import SfumatoError, UsageError
 from sfumato.server.access import Role, Visitor, allow
 from sfumato.server.context import ServerContext, get_context
 from sfumato.server.facts.declaring import (
@@ -36,7 +38,18 @@ async def read_fields(request: Request, _: Steward) -> dict[str, str]:
     return {name: value for name, value in (await request.form()).items() if isinstance(value, str)}
 
 
+async def read_file(request: Request, _: Steward) -> AsyncIterator[UploadFile]:
+    """Yield the file of a form, which is not read before the steward is known to have sent it."""
+    async with request.form() as form:
+        file = form.get("file")
+        if not isinstance(file, UploadFile):
+            raise UsageError("SF-W121", "A table is sent as Parquet or as CSV.", try_="choose a file")
+        yield file
+
+
 Fields = Annotated[dict[str, str], Depends(read_fields)]
+# A parameter of the type UploadFile would be read before anybody is asked for a token.
+SentFile = Annotated[UploadFile, Depends(read_file)]
 
 
 @router.get("/register")
@@ -47,7 +60,7 @@ def choose_source(request: Request, visitor: Steward, context: Context) -> HTMLR
 
 @router.post("/register/upload", response_model=None)
 def send_source(
-    request: Request, visitor: Steward, context: Context, file: UploadFile
+    request: Request, visitor: Steward, context: Context, file: SentFile
 ) -> HTMLResponse | RedirectResponse:
     """Keep a file that the steward sent, and go on to its declaration."""
     try:

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Depends, Form, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
 
 from sfumato.errors import PolicyError
-from sfumato.server.access import Role, Visitor, allow, cookie_name
+from sfumato.server.access import Role, Visitor, allow, cookie_name, names_own_origin
 from sfumato.server.context import ServerContext, get_context
 from sfumato.server.pages.rendering import render
 from sfumato.server.people import Person
@@ -101,7 +101,9 @@ def _find_person(context: ServerContext, name: str, password: str, token: str) -
 
 def _require_own_form(request: Request) -> None:
     """Refuse a sign-in that another site sends: it would put its own person into this browser."""
-    if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+    site = request.headers.get("sec-fetch-site", "same-origin")
+    # Older browsers say the origin alone.
+    if site not in ("same-origin", "none") or not names_own_origin(request):
         raise PolicyError(
             "SF-W109",
             "The form was not sent from a page of this server, or has grown old.",

@@ -27,6 +27,10 @@ MOST_NAMED = 256
 """Prepared statements and portals of one connection."""
 
 
+_RUNS = (b"Q", b"D", b"E")
+"""Messages that run a statement, or send rows of one."""
+
+
 @dataclass(frozen=True, slots=True)
 class PreparedText:
     """A statement that was sent once, to be run with other values."""
@@ -49,8 +53,15 @@ class Portal:
 class Conversation:
     """Answers the messages of a visitor who has been let in."""
 
-    def __init__(self, wire: ClientWire, runner: StatementRunner, seal: Callable[[], SfumatoError]) -> None:
+    def __init__(
+        self,
+        wire: ClientWire,
+        runner: StatementRunner,
+        require_still: Callable[[], None],
+        seal: Callable[[], SfumatoError],
+    ) -> None:
         self._wire, self._runner, self._seal = wire, runner, seal
+        self._require_still = require_still
         self._statements: dict[str, PreparedText] = {}
         self._portals: dict[str, Portal] = {}
         self._skipping = False
@@ -68,6 +79,8 @@ class Conversation:
             tag, body = self._wire.read_message()
             if tag == b"X":
                 return
+            if tag in _RUNS:
+                self._require_still()
             if tag == b"Q":
                 self._query(FrameReader(body))
             elif tag == b"S":

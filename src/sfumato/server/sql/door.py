@@ -29,6 +29,7 @@ from sfumato.server.sql.statements import StatementRunner
 from sfumato.server.sql.wire import ClientWire
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from sfumato.lab.lab import Lab
@@ -145,7 +146,7 @@ class SqlDoor:
         options = self._start(wire)
         if options is None:
             return
-        visitor = self._let_in(wire, options, address)
+        visitor, require_still = self._let_in(wire, options, address)
         database = options.get("database") or visitor.name
         runner = StatementRunner(self._lab, visitor, database[:60])
         for name, value in _list_settings(options):
@@ -156,7 +157,7 @@ class SqlDoor:
                 self._running[key] = runner
             _welcome(wire, key, visitor)
             wire.let_in(self._settings.most_message_bytes, self._settings.idle_seconds)
-            Conversation(wire, runner, self._seal).run()
+            Conversation(wire, runner, require_still, self._seal).run()
         finally:
             with self._lock:
                 self._running.pop(key, None)
@@ -183,8 +184,10 @@ class SqlDoor:
             else:
                 raise FrameError("the version of the protocol is not 3")
 
-    def _let_in(self, wire: ClientWire, options: dict[str, str], address: str) -> Visitor:
-        """Return whose token was sent as the password, or refuse it."""
+    def _let_in(
+        self, wire: ClientWire, options: dict[str, str], address: str
+    ) -> tuple[Visitor, Callable[[], None]]:
+        """Return whose token was sent as the password, and what refuses them once it holds no more."""
         if self._tls is not None and not wire.is_encrypted and not is_loopback(address):
             raise PolicyError("SF-F140", "This door is open through TLS alone.", try_="sslmode=require")
         self._rates.require_patience(address)
@@ -193,14 +196,23 @@ class SqlDoor:
         tag, body = wire.read_message()
         if tag != b"p":
             raise FrameError("a password was expected")
-        person = self._people.find_holder(FrameReader(body).read_text())
+        token = FrameReader(body).read_text()
+        person = self._people.find_holder(token)
         right = person is not None and person.name == options.get("user")
         if person is None or not right:
             self._rates.count_wrong_token(address)
             raise SignInNeededError
         if person.role not in (Role.STEWARD, Role.ANALYST):
             raise PolicyError("SF-W103", f"This is not open to the role {person.role}.", needed="analyst")
-        return Visitor(person.name, person.role)
+        visitor = Visitor(person.name, person.role)
+
+        def require_still() -> None:
+            # A connection lives longer than a request: whoever is shut out meanwhile is not answered on it.
+            holder = self._people.find_holder(token)
+            if holder is None or (holder.name, holder.role) != (visitor.name, visitor.role):
+                raise SignInNeededError
+
+        return visitor, require_still
 
     def _cancel(self, body: bytes) -> None:
         reader = FrameReader(body)

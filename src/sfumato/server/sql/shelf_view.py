@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato.errors import PolicyError
 from sfumato.lab.analysts import GrantedLab
 from sfumato.queries.tool_selects import NamedTable
-from sfumato.queries.tool_sqlite import write_for_desk
+from sfumato.queries.tool_sqlite import not_supported, write_for_desk
 from sfumato.server.feeds.reading import list_readable_feeds
 from sfumato.server.sql.catalog import (
     FILLED,
@@ -91,7 +91,10 @@ class ShelfView:
         needed = len(prepared.parameters)
         if len(values) != needed:
             raise PolicyError("SF-F132", f"{needed} values are needed for the parameters.")
-        return self._open_desk().run_select(prepared.sql, values[: prepared.used])
+        rows = self._open_desk().run_select(prepared.sql, values[: prepared.used])
+        if rows and len(rows[0]) != len(prepared.names):
+            raise not_supported("this SELECT")  # its columns could not be told, as those of a bare VALUES
+        return rows
 
     def cancel(self) -> None:
         """End the SELECT that the desk is at."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import time
 from typing import TYPE_CHECKING
 
 from sfumato.server.sql.frames import FrameError
@@ -17,11 +18,15 @@ _SEND_AT = 2**18
 
 
 class ClientWire:
-    """Reads and writes messages. A client that is silent for too long ends with a timeout."""
+    """Reads and writes messages. A client that is silent for too long ends with a timeout.
+
+    Before it is let in, it has one such time for all that it says: bytes one by one hold no place for longer.
+    """
 
     def __init__(self, connection: socket.socket, seconds: float) -> None:
         self._socket = connection
         self._socket.settimeout(seconds)
+        self._until: float | None = time.monotonic() + seconds
         self._out = bytearray()
         self.longest = LONGEST_START
         self.is_encrypted = False
@@ -44,7 +49,7 @@ class ClientWire:
 
     def let_in(self, longest: int, seconds: float) -> None:
         """Allow longer messages and pauses to someone whose password was right."""
-        self.longest = longest
+        self.longest, self._until = longest, None
         self._socket.settimeout(seconds)
 
     def send(self, content: bytes) -> None:
@@ -72,9 +77,18 @@ class ClientWire:
     def _read_exactly(self, size: int) -> bytes:
         parts, missing = [], size
         while missing > 0:
+            self._require_time()
             part = self._socket.recv(min(missing, 2**16))
             if not part:
                 raise ConnectionError("the client is gone")
             parts.append(part)
             missing -= len(part)
         return b"".join(parts)
+
+    def _require_time(self) -> None:
+        """Shorten the next wait to what is left of the time to be let in."""
+        if self._until is not None:
+            left = self._until - time.monotonic()
+            if left <= 0:
+                raise TimeoutError("the client was not let in in time")
+            self._socket.settimeout(left)

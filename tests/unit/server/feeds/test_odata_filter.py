@@ -162,3 +162,8 @@ def test_options_select_order_and_page() -> None:
 def test_other_options_are_refused(query: list[tuple[str, str]]) -> None:
     with pytest.raises(UsageError, match="SF-F122"):
         parse_options(query, COLUMNS)
+
+
+def test_a_column_that_is_named_again_is_not_sorted_by_again() -> None:
+    options = parse_options([("$orderby", "n desc,ward,n,n desc,ward desc")], COLUMNS)
+    assert options.order == (("n", True), ("ward", False))

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import shutil
+import struct
 import threading
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -263,6 +266,20 @@ def test_who_lost_their_quota_is_refused(tmp_path: Path) -> None:
 # ---- limits ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("change", ["revoked", "another role"])
+def test_an_open_connection_ends_with_its_token(clinic: OpenDoor, change: str) -> None:
+    clinic.people.add_person("finn", "steward")
+    clinic.tokens["finn"] = clinic.people.make_token("finn")
+    with clinic.connect("finn") as connection:
+        connection.execute("SELECT 1")
+        if change == "revoked":
+            clinic.people.revoke_token(clinic.people.list_tokens("finn")[0].id)
+        else:
+            clinic.people.add_person("finn", "analyst")
+        with pytest.raises(psycopg.OperationalError, match="SF-W101"):
+            connection.execute("SELECT 1")
+
+
 def test_connections_and_messages_are_limited(clinic: OpenDoor) -> None:
     with (
         clinic.open_another(most_connections=2, most_message_bytes=5000) as opened,
@@ -282,6 +299,19 @@ def test_a_silent_connection_ends(clinic: OpenDoor) -> None:
         assert read_frame(silent) == (b"", b"")
     with clinic.open_another(login_seconds=0.05) as opened, opened.open_socket() as silent:
         assert read_frame(silent) == (b"", b"")
+
+
+def test_who_says_something_again_and_again_holds_no_place(clinic: OpenDoor) -> None:
+    wants_tls = struct.pack(">ii", 8, 80877103)
+    with clinic.open_another(login_seconds=0.5) as opened, opened.open_socket() as talking:
+        begun = time.monotonic()
+        with suppress(OSError):
+            while time.monotonic() < begun + 5:
+                talking.sendall(wants_tls)
+                if not talking.recv(1):
+                    break
+                time.sleep(0.05)
+        assert time.monotonic() < begun + 4
 
 
 def test_a_select_can_be_cancelled(clinic: OpenDoor, monkeypatch: pytest.MonkeyPatch) -> None:

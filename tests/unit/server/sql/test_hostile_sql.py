@@ -100,6 +100,7 @@ def test_every_question_that_tools_ask_of_the_catalog_is_answered(runner: Statem
         "SELECT * FROM by_ward FOR UPDATE",
         'SELECT "nosuch" FROM by_ward',
         "SELECT ward FROM by_ward WHERE ward ~ '('",
+        "VALUES (1), (2)",
         "SELECT $1",
         "SELECT $0",
         "SELECT $99999999999",
