@@ -9,7 +9,7 @@ import sys
 import pytest
 
 BLOCKED = ("cryptography", "fastapi", "jinja2", "pandas", "polars", "psycopg", "pyspark", "sklearn", "torch")
-BLOCKED += ("uvicorn", "vl_convert")
+BLOCKED += ("argon2", "uvicorn", "vl_convert")
 
 PROGRAM = """
 import json, pkgutil, sys
@@ -49,6 +49,7 @@ tried = {
     "postgres": lambda: lab("a", SERVER + "#t"),
     "postgres ledger": lambda: sf.create(folder / "b", ledger=SERVER + "#s"),
     "spark": lambda: lab("c", "spark:t"),
+    "server": lambda: import_module("sfumato.server.app"),
     "receipts": lambda: lab("d").ledger.sign_receipt(),
     "plot": lambda: lab("g").budget.plot().save(folder / "t.png"),
     "pandas": lambda: released("e").to_pandas(),
@@ -87,6 +88,7 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str]]:
         ("postgres", "SF-C212", "postgres"),
         ("postgres ledger", "SF-L311", "postgres"),
         ("spark", "SF-C214", "spark"),
+        ("server", "SF-W133", "server"),
         ("receipts", "SF-L307", "receipts"),
         ("plot", "SF-V101", "plot"),
     ],
@@ -109,5 +111,5 @@ def test_a_missing_frame_library_is_named(bare: dict[str, dict[str, str]], libra
 def test_every_other_room_imports_without_extras(bare: dict[str, dict[str, str]]) -> None:
     refused = {name: said for name, said in bare["imported"].items() if not said.startswith("<module")}
     assert len(bare["imported"]) > 100
-    assert {name.split(".")[1] for name in refused} == {"deep", "learn"}
-    assert all(said.startswith(("SF-E100", "SF-E169")) for said in refused.values())
+    assert {name.split(".")[1] for name in refused} == {"deep", "learn", "server"}
+    assert all(said.startswith(("SF-E100", "SF-E169", "SF-W133")) for said in refused.values())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import closing
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +11,6 @@ import click
 import sfumato as sf
 from sfumato.cli.output import as_json, lab_option, print_text, show_json
 from sfumato.cli.steward import user
-from sfumato.errors import missing_extra
 
 if TYPE_CHECKING:
     from sfumato.server.people import PeopleStore
@@ -50,7 +48,6 @@ def serve(
     ledger: str | None,
 ) -> None:
     """Serve the lab in FOLDER: pages and a JSON API. Ctrl-C ends it."""
-    _require_server()
     from sfumato.server.serving import ServeOptions, make_first_token, serve_lab
 
     lab = sf.open(folder, ledger=ledger).folder  # a lab that cannot be opened is said here, and once
@@ -112,12 +109,6 @@ def disable(name: str, folder: str) -> None:
 
 
 def _open_people(folder: str) -> PeopleStore:
-    _require_server()
     from sfumato.server.people import PeopleStore
 
     return PeopleStore(sf.open(folder).folder / "people.sqlite")
-
-
-def _require_server() -> None:
-    if not all(map(find_spec, ("argon2", "fastapi", "jinja2", "uvicorn"))):
-        raise missing_extra("server", "SF-W133", "The server is not installed.")

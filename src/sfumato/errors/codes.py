@@ -515,7 +515,6 @@ CODES: dict[str, str] = {
     "SF-F139": "The tool used a prepared statement in a way that the protocol does not know: several statements in one, too many of them, a name that was never prepared, or a format that does not exist.",
     "SF-F140": "Tokens are sent as passwords, so the door for SQL listens on this machine alone, or takes connections through TLS.",
     "SF-F141": "The certificate for TLS and its private key are PEM files that the server can read, and belong together.",
-    "SF-F142": "`sfumato serve-sql` needs the server extra, for people and their tokens.",
     # a lab on another machine, and long work
     "SF-W150": "A token that travels over plain http can be read on the way. Use https, or insecure=True where the network itself is encrypted, such as a tunnel.",
     "SF-W151": "Aggregates and expressions are sent as JSON of a closed list of forms. sf.connect writes them; by hand, name a function such as mean with its arguments.",

@@ -10,7 +10,6 @@ import click
 
 import sfumato as sf
 from sfumato.cli.output import as_json, lab_option, print_text, show
-from sfumato.errors import missing_extra
 
 
 @click.command()
@@ -37,13 +36,10 @@ def serve_sql(folder: str, host: str, port: int, tls_cert: Path | None, tls_key:
 
     People connect with their name and a token as the password. What was released and published is free.
     """
-    try:
-        from sfumato.server.people import PeopleStore
-        from sfumato.server.rates import RequestRates
-        from sfumato.server.settings import ServerSettings
-        from sfumato.server.sql.door import DoorSettings, SqlDoor
-    except ImportError:
-        raise missing_extra("server", "SF-F142", "The door for SQL needs the server extra.") from None
+    from sfumato.server.people import PeopleStore
+    from sfumato.server.rates import RequestRates
+    from sfumato.server.settings import ServerSettings
+    from sfumato.server.sql.door import DoorSettings, SqlDoor
 
     lab = sf.open(folder)
     people, rates = PeopleStore(lab.folder / "people.sqlite"), RequestRates(ServerSettings())
