@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import uvicorn
 
-from serving import NAMES, make_lab
-from sfumato.curator.hostile.slots import SlotClock
+from serving import NAMES, InstantClock, make_lab
 from sfumato.lab.remote.session import connect
 from sfumato.server.app import create_app
 from sfumato.server.jobs.process import run_job
@@ -27,13 +26,6 @@ if TYPE_CHECKING:
 
     from sfumato.lab.lab import Lab
     from sfumato.lab.remote.session import RemoteSession
-
-
-class NoWaiting(SlotClock):
-    """A clock by which replies leave when they are there: no test depends on how busy the machine is."""
-
-    def wait_until(self, moment: float) -> None:
-        pass
 
 
 class ThreadRunner(JobRunner):
@@ -53,7 +45,7 @@ def wait_for_nothing(lab: Lab) -> Lab:
     """Let workers of a lab have a minute for each question, and replies leave when they are there."""
     for table in lab.tables():
         lab.set_pace(table.name, seconds=10)
-    vars(lab)["_slots"] = replace(lab._slots, clock=NoWaiting())
+    vars(lab)["_slots"] = replace(lab._slots, clock=InstantClock())
     return lab
 
 
