@@ -24,6 +24,7 @@ import pytest
 from scipy.linalg import toeplitz
 
 from sfumato import audit, local, noise
+from sfumato.curator.plan.sensitivity import SumSensitivity
 from sfumato.local import (
     HadamardBit,
     HeavyHitters,
@@ -51,6 +52,7 @@ from sfumato.noise import (
     RangeSums,
     RunningSums,
     SparseVector,
+    Surroundings,
     ThresholdedNoise,
     TopK,
     TruncatedGeometric,
@@ -150,6 +152,20 @@ def ranges_within(n: int) -> Any:
 
 def cells_told(mechanism: RangeSums, table: list[int], n: int) -> Any:
     return np.array([each.estimates for each in one_by_one(mechanism, table, n)])
+
+
+ONE_ROW = SumSensitivity(1, 1)
+
+
+def counts_around(mechanism: Surroundings, table: list[int], n: int) -> Any:
+    """Counts around the third cell of n equal groups, one row each."""
+    return mechanism.release(copies(table, n), np.full((1, n), 2), ONE_ROW).T
+
+
+def counts_within(n: int) -> Any:
+    mechanism = Surroundings(LaplaceNoise(Fraction(8)))
+    # Without rows every count is noise.
+    return np.abs(counts_around(mechanism, [0, 0, 0, 0], n)[:, 1]) <= mechanism.half_width(0.95)
 
 
 def means_within(n: int) -> Any:
@@ -509,6 +525,13 @@ TABLE = {
         event=lambda mechanism: mechanism.event(rows=2),
         exact=False,
         samples=90_000,
+    ),
+    "Surroundings": Row(
+        made=lambda strength: Surroundings(LaplaceNoise(Fraction(1, strength))),
+        tables=lambda mechanism: ([0, 0, 0, 1], [0, 1, 0, 1]),
+        draws=counts_around,
+        covers=counts_within,
+        event=lambda mechanism: mechanism.event(ONE_ROW),
     ),
     "RangeSums": Row(
         made=lambda strength: RangeSums(2, 2, LaplaceNoise(Fraction(1, strength))),

@@ -25,7 +25,7 @@ from scenarios.first_day.tables import FACTS, LOOKUPS, build_tables
 from sfumato.errors import SfumatoError
 from sfumato.noise import ExtremeMechanism, GaussianNoise, LaplaceNoise, ModeMechanism
 from sfumato.noise.audit_hook import MechanismCall, recording
-from sfumato.noise.quantiles import QuantilesMechanism
+from sfumato.noise.ordered.quantiles import QuantilesMechanism
 
 QUESTIONS = read_questions()
 ANSWERED = [question for question in QUESTIONS if question.answerable]

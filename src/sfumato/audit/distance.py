@@ -21,8 +21,8 @@ from sfumato.noise.exponential import ModeMechanism
 from sfumato.noise.gaussian import GaussianNoise
 from sfumato.noise.keys import KeyDiscovery
 from sfumato.noise.laplace import LaplaceNoise
+from sfumato.noise.ordered.quantiles import ExtremeMechanism, QuantilesMechanism
 from sfumato.noise.propose_test_release import ProposeTestRelease
-from sfumato.noise.quantiles import ExtremeMechanism, QuantilesMechanism
 from sfumato.noise.selection import SelectionMechanism
 from sfumato.noise.sparse_vector import SparseVector
 from sfumato.noise.subsample import BlockMean, BlockMedian

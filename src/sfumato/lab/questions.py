@@ -137,7 +137,9 @@ class FrameQuestions:
 
         def plan(spending: Spending) -> QuestionPlan:
             resolved = ResolvedQuestion(self.payer.lab.table, question)
-            return price_question(resolved, self.payer.spend(resolved.table, resolved.needs, spending))
+            return price_question(
+                resolved, self.payer.spend(resolved.table, resolved.needs, spending), counts_around=False
+            )
 
         return Measure(self.payer, text, plan, _read_bounds, _bounds_error)
 

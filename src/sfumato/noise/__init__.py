@@ -23,10 +23,11 @@ from sfumato.noise.histograms import Histograms
 from sfumato.noise.keys import ThresholdedNoise, TruncatedGeometric
 from sfumato.noise.laplace import LaplaceNoise
 from sfumato.noise.noisy_max import NoisyMax
+from sfumato.noise.ordered.quantiles import ExtremeMechanism, QuantileMechanism, QuantilesMechanism
+from sfumato.noise.ordered.ranges import Ranges, RangeSums
+from sfumato.noise.ordered.surroundings import Surroundings
 from sfumato.noise.permute_and_flip import PermuteAndFlip
 from sfumato.noise.propose_test_release import ProposeTestRelease
-from sfumato.noise.quantiles import ExtremeMechanism, QuantileMechanism, QuantilesMechanism
-from sfumato.noise.ranges import Ranges, RangeSums
 from sfumato.noise.sparse_vector import SparseVector
 from sfumato.noise.subsample import BlockMean, BlockMedian, UnitBlocks
 from sfumato.noise.top_k import TopK
@@ -50,6 +51,7 @@ __all__ = [
     "Ranges",
     "RunningSums",
     "SparseVector",
+    "Surroundings",
     "ThresholdedNoise",
     "TopK",
     "TruncatedGeometric",

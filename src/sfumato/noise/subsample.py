@@ -14,7 +14,7 @@ from sfumato.errors import UsageError
 from sfumato.noise.audit_hook import observed
 from sfumato.noise.histograms import Histograms
 from sfumato.noise.laplace import LaplaceNoise
-from sfumato.noise.quantiles import QuantileMechanism
+from sfumato.noise.ordered.quantiles import QuantileMechanism
 from sfumato.noise.sampling.bits import OS
 from sfumato.noise.sampling.integers import parse_integers
 from sfumato.privacy.canonical import tagged

@@ -16,7 +16,7 @@ from scipy.stats import chi2
 from sfumato import audit
 from sfumato.errors import UsageError
 from sfumato.noise import Histograms, QuantileMechanism, QuantilesMechanism
-from sfumato.noise.ranks import CellRanges, RankTarget
+from sfumato.noise.ordered.ranks import CellRanges, RankTarget
 from sfumato.privacy import events
 
 FALSE_ALARM = 1e-10

@@ -11,8 +11,8 @@ import pytest
 from sfumato import audit
 from sfumato.errors import UsageError
 from sfumato.noise import GaussianNoise, LaplaceNoise, RangeSums
-from sfumato.noise.ranges import best_branching
-from sfumato.noise.trees import SumTree, build_tree
+from sfumato.noise.ordered.ranges import best_branching
+from sfumato.noise.ordered.trees import SumTree, build_tree
 from sfumato.privacy import events
 
 FALSE_ALARM = 1e-10

@@ -11,6 +11,7 @@ import numpy as np
 from sfumato import local, noise
 from sfumato.audit.catalogue.entries import CatalogueEntry
 from sfumato.audit.entry import run
+from sfumato.curator.plan.sensitivity import SumSensitivity
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,11 +65,19 @@ def _sets(mechanism: Any, table: Any, n: int) -> list[Any]:
 
 def _groups(mechanism: Any, table: list[int], n: int) -> Any:
     """Return the answers for n groups, each with this histogram."""
+    return mechanism.release_groups(_copies(table, n)).T
+
+
+def _copies(table: list[int], n: int) -> noise.Histograms:
     full = np.flatnonzero(table)
     group, values = np.repeat(np.arange(n), full.size), np.tile(full, n)
     counts = np.array(table)[values]
-    groups = noise.Histograms.from_triplets(group, values, counts, groups=n, cells=len(table))
-    return mechanism.release_groups(groups).T
+    return noise.Histograms.from_triplets(group, values, counts, groups=n, cells=len(table))
+
+
+def _around(mechanism: Any, table: list[int], n: int) -> Any:
+    """Return the counts around the third cell of n groups, each with this histogram."""
+    return mechanism.release(_copies(table, n), np.full((1, n), 2), SumSensitivity(1, 1)).T
 
 
 def _first_yes(mechanism: Any, table: list[int], n: int) -> Any:
@@ -136,6 +145,13 @@ def _additive() -> list[CatalogueEntry]:
             samples=many,
         ),
         _entry("RangeSums", noise.RangeSums(2, 2, laplace), ([0, 0], [1, 0]), _ranges),
+        _entry(
+            "Surroundings",
+            noise.Surroundings(laplace),
+            ([0, 0, 0, 1], [0, 1, 0, 1]),
+            _around,
+            event=laplace.event(1),
+        ),
         _entry(
             "BlockMean",
             noise.BlockMean.calibrated(5, 0, 8, 2),

@@ -9,11 +9,12 @@ import numpy as np
 
 from sfumato.curator.answers.levels import agree_levels, level_keys, level_laws
 from sfumato.curator.answers.noise_law import Floats, NoiseLaw
+from sfumato.curator.answers.quantile_intervals import CountsAround
 from sfumato.curator.catalog.calendar import MONTHS, SECONDS
 from sfumato.curator.catalog.domains import Domain, FreeTexts, Listed, Numbers, Periods
 from sfumato.curator.gate import decode_answer
 from sfumato.curator.plan.steps import Choices, DiscoveredKeys, sortable_key
-from sfumato.noise import ModeMechanism
+from sfumato.noise import ModeMechanism, QuantilesMechanism
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,6 +37,13 @@ class ChosenPlaces:
     """Mechanisms that chose them: several of several levels, or where answers were combined."""
     size: int
     """Number of places that were chosen among."""
+    around: tuple[CountsAround, ...] = ()
+    """Noisy counts of the rows around them, which intervals are computed from; none of modes and ends."""
+
+    def take(self, cells: NDArray[np.intp]) -> ChosenPlaces:
+        """Return the choices in some of the cells, in this order."""
+        around = tuple(each.take(cells) for each in self.around)
+        return ChosenPlaces(self.places[:, cells], self.rounds, self.size, around)
 
     @property
     def sharpness(self) -> float:
@@ -66,7 +74,7 @@ class NoisyAnswer:
     def take(self, cells: Sequence[int]) -> NoisyAnswer:
         """Return the answer for some of the cells, in this order."""
         at = np.array(cells, dtype=np.intp)
-        chosen = tuple(ChosenPlaces(each.places[:, at], each.rounds, each.size) for each in self.chosen)
+        chosen = tuple(each.take(at) for each in self.chosen)
         keys = None if self.keys is None else tuple(self.keys[i] for i in at)
         return NoisyAnswer(
             self.sums[:, at], tuple(law.at(at) for law in self.laws), chosen, keys, at.size, self.rounds
@@ -101,20 +109,45 @@ def read_answer(plan: QuestionPlan, text: str) -> NoisyAnswer:
 def _side_by_side(levels: Sequence[tuple[Choices, NDArray[Any]]]) -> ChosenPlaces:
     """Return one choice at all levels, the cells of one level after those of another."""
     mechanisms = tuple(dict.fromkeys(step.mechanism for step, _ in levels))
-    places = np.concatenate([places for _, places in levels], axis=1)
-    return ChosenPlaces(places, mechanisms, levels[0][0].program.size)
+    places = np.concatenate([numbers[: count_choices(step)] for step, numbers in levels], axis=1)
+    starts = np.cumsum([0, *(numbers.shape[1] for _, numbers in levels)])
+    around = tuple(
+        _counts_around(step, numbers, first)
+        for (step, numbers), first in zip(levels, starts.tolist(), strict=False)
+        if step.around is not None
+    )
+    return ChosenPlaces(places, mechanisms, levels[0][0].program.size, around)
+
+
+def _counts_around(step: Choices, numbers: NDArray[Any], first: int) -> CountsAround:
+    """Return the counts that follow the places chosen, for cells from the first on."""
+    if step.around is None:
+        raise AssertionError(step)
+    places, counts = np.split(numbers, [count_choices(step)])
+    cells = np.arange(first, first + places.shape[1])
+    return CountsAround(step.around, cells, places, counts, step.program.size)
+
+
+def count_choices(step: Choices) -> int:
+    """Return how many places a step chooses in each cell."""
+    return len(step.mechanism.shares) if isinstance(step.mechanism, QuantilesMechanism) else 1
 
 
 def match_kept_form(plan: QuestionPlan, text: str) -> QuestionPlan:
-    """Return the plan that a kept answer was made for: the same, or the one without groups for missing keys.
+    """Return the plan that a kept answer was made for: the same, or as the question was planned before.
 
-    Both are one request. Answers from before there were such groups have one number less for each of them.
+    Both are one request. Answers from before there were groups for missing keys have one number less for each
+    of them, and those from before quantiles had intervals have no counts around them.
     """
+    answers = decode_answer(text)
+    for step, answer in zip(plan.steps, answers, strict=True):
+        if isinstance(step, Choices) and step.around is not None and len(answer) == count_choices(step):
+            plan = plan.without_counts_around
+            break
     bare = plan.without_nulls
     if bare is plan or plan.resolved.discovers_keys:
         return plan
-    first = decode_answer(text)[0]
-    return bare if len(first[0]) == bare.resolved.cells else plan
+    return bare if len(answers[0][0]) == bare.resolved.cells else plan
 
 
 def drop_null_groups(plan: QuestionPlan, noisy: NoisyAnswer) -> NoisyAnswer:
@@ -183,7 +216,7 @@ def _between(one: ChosenPlaces, other: ChosenPlaces) -> ChosenPlaces:
         return one if one.sharpness > other.sharpness else other
     share = one.sharpness / (one.sharpness + other.sharpness)
     places = share * one.places + (1 - share) * other.places
-    return ChosenPlaces(places, one.rounds + other.rounds, one.size)
+    return ChosenPlaces(places, one.rounds + other.rounds, one.size, one.around + other.around)
 
 
 def _spread(noisy: NoisyAnswer, keys: tuple[Key, ...]) -> tuple[NoisyAnswer, NDArray[np.bool_]]:

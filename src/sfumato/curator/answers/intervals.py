@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.curator.answers.answer import arrow_type, decode_places
-from sfumato.curator.catalog.domains import FreeTexts, Listed
+from sfumato.curator.answers.quantile_intervals import intersect
+from sfumato.curator.catalog.domains import FreeTexts, Listed, Numbers, Periods
 from sfumato.curator.plan.aggregates import (
     aggregate_range,
     compute_aggregate,
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.curator.answers.answer import NoisyAnswer
+    from sfumato.curator.answers.answer import ChosenPlaces, NoisyAnswer
     from sfumato.curator.answers.noise_law import Ends, Floats
     from sfumato.curator.lower.lowered_value import LoweredValue
     from sfumato.curator.plan.plan import QuestionPlan
@@ -152,17 +153,44 @@ def column_type(resolved: ResolvedQuestion, shown: GroupKey | Figure) -> Any:
 def decode_choice(plan: QuestionPlan, wanted: ChosenAggregate, noisy: NoisyAnswer) -> NDArray[Any]:
     """Return a number, a date or a listed value in every cell, as the domain of the value says."""
     at, part = find_choice(plan.resolved, wanted)
-    chosen = noisy.chosen[at]
-    domain, mechanism = part.domain, chosen.rounds[0]
-    row = 0
-    if isinstance(mechanism, QuantilesMechanism) and isinstance(wanted, QuantileOf):
-        row = mechanism.shares.index(wanted.share)
+    chosen, domain = noisy.chosen[at], part.domain
+    row = _row(chosen, wanted)
     if isinstance(domain, FreeTexts):
         raise AssertionError(domain)
     if isinstance(domain, Listed):
         values = np.array([*domain.show_values(), None], dtype=object)[:-1]
         return np.asarray(values[chosen.places[row].astype(np.intp)])
     return decode_places(domain, chosen.places[row])
+
+
+def _row(chosen: ChosenPlaces, wanted: ChosenAggregate) -> int:
+    """Return in which row of the places a choice stands."""
+    mechanism = chosen.rounds[0]
+    if isinstance(mechanism, QuantilesMechanism) and isinstance(wanted, QuantileOf):
+        return mechanism.shares.index(wanted.share)
+    return 0
+
+
+def choice_interval(
+    plan: QuestionPlan, wanted: ChosenAggregate, noisy: NoisyAnswer, confidence: float
+) -> tuple[NDArray[Any], NDArray[Any]] | None:
+    """Return the numbers or dates between which each exact quantile lies; None where nothing is known.
+
+    That is the case for ends and modes, and for answers from before quantiles had intervals.
+    """
+    at, part = find_choice(plan.resolved, wanted)
+    chosen, domain = noisy.chosen[at], part.domain
+    if not isinstance(wanted, QuantileOf) or not isinstance(domain, Numbers | Periods):
+        return None
+    row = _row(chosen, wanted)
+    ends = intersect(chosen.around, row, wanted.share, confidence, noisy.cells)
+    if ends is None:
+        return None
+    # What is shown is within its own interval, whatever is beyond doubt.
+    shown = np.rint(chosen.places[row]).astype(np.int64)
+    return decode_places(domain, np.minimum(ends[0], shown)), decode_places(
+        domain, np.maximum(ends[1], shown)
+    )
 
 
 # ---- averages ----------------------------------------------------------------------------------------------

@@ -153,8 +153,10 @@ def _finite(numbers: Floats) -> Floats:
 def compute_interval(plan: QuestionPlan, figure: Figure, noisy: NoisyAnswer, confidence: float) -> Ends:
     """Return the ends between which the exact number of each cell lies; NaN where nothing is known.
 
-    For quantiles and modes nothing is known in the unit of the data: docs/proofs/quantiles.md.
+    For modes and dates nothing is known as a number, and for what is computed from quantiles neither.
     """
+    if isinstance(figure, ChosenAggregate):
+        return _chosen_interval(plan, figure, noisy, confidence)
     if any(isinstance(part, ChosenAggregate) for part in list_aggregates(figure)):
         return np.full(noisy.cells, np.nan), np.full(noisy.cells, np.nan)
     sums = _sums(plan, figure, noisy)
@@ -165,6 +167,15 @@ def compute_interval(plan: QuestionPlan, figure: Figure, noisy: NoisyAnswer, con
     with np.errstate(all="ignore"):
         laws = {at: noisy.laws[at] for at in sums}
         return likely_range(sums, laws, lambda drawn: _possible(plan, figure, drawn), confidence)
+
+
+def _chosen_interval(
+    plan: QuestionPlan, figure: ChosenAggregate, noisy: NoisyAnswer, confidence: float
+) -> Ends:
+    ends = estimate.choice_interval(plan, figure, noisy, confidence)
+    if ends is None or not isinstance(estimate.find_choice(plan.resolved, figure)[1].domain, Numbers):
+        return np.full(noisy.cells, np.nan), np.full(noisy.cells, np.nan)
+    return ends[0].astype(np.float64), ends[1].astype(np.float64)
 
 
 def _linear_interval(

@@ -19,7 +19,7 @@ from sfumato.curator.answers.answer import (
     match_kept_form,
     read_answer,
 )
-from sfumato.curator.answers.intervals import column_type, find_choice
+from sfumato.curator.answers.intervals import choice_interval, column_type, find_choice
 from sfumato.curator.answers.numbers_shown import show_cell, show_label, show_range
 from sfumato.curator.answers.post_processing import compute_figure, compute_interval, is_linear, order_groups
 from sfumato.curator.answers.rank_error import rank_note
@@ -178,24 +178,29 @@ class Release:
     def interval(self, confidence: float = 0.95) -> pa.Table:
         """Return `name_low` and `name_high` for each number: where the exact one lies, noise only.
 
-        Both are null where nothing is known: for quantiles, and where a divisor may be zero or less.
+        Both are null where nothing is known: for minima, maxima and modes, and where a divisor may be zero or
+        less. Those of a quantile have its own type.
         """
         import pyarrow as pa
 
-        ends = self._intervals(parse_interval_level(confidence))
+        level = parse_interval_level(confidence)
+        ends = self._intervals(level)
         columns: dict[str, tuple[Any, Any]] = {
             name: (self._columns[name], self._types[name]) for name in self._columns if name not in ends
         }
         for name, (low, high) in ends.items():
-            quantile = isinstance(self._plan.question.figures.get(name), ChosenAggregate) and not self._staged
-            # A quantile's error is in rows and not in its unit, so its interval is null, with its own type.
-            kind = self._types[name] if quantile else pa.float64()
-            nulls = [None] * len(low)
-            columns |= {
-                f"{name}_{side}": (nulls if quantile else end, kind)
-                for side, end in (("low", low), ("high", high))
-            }
+            figure = None if self._staged else self._plan.question.figures.get(name)
+            chosen = isinstance(figure, ChosenAggregate)
+            kind = self._types[name] if chosen else pa.float64()
+            shown = self._chosen_ends(figure, level) if isinstance(figure, ChosenAggregate) else (low, high)
+            columns |= {f"{name}_low": (shown[0], kind), f"{name}_high": (shown[1], kind)}
         return self._table(columns)
+
+    def _chosen_ends(self, figure: ChosenAggregate, confidence: float) -> tuple[Any, Any]:
+        """Return the ends of a choice as it is shown itself: numbers or dates, nulls where none is known."""
+        found = choice_interval(self._plan, figure, self._noisy, confidence)
+        nulls = [None] * self._noisy.cells
+        return (nulls, nulls) if found is None else found
 
     def plot(self, column: str | None = None, *, confidence: float = 0.95) -> Chart:
         """Return a chart of one number, the first if none is named, with error bars if it has any.
@@ -343,10 +348,23 @@ class Release:
             # One ± says it all where every group has the same error; else each group has an interval.
             if figure is not None and is_linear(figure):
                 columns[f"± {name}"] = [f"{half:,.4g}" for half in (high - low) / 2]
-            elif not isinstance(figure, ChosenAggregate) and (figure is not None or not np.isnan(low).all()):
+            elif isinstance(figure, ChosenAggregate):
+                columns |= self._shown_choice(name, figure)
+            elif figure is not None or not np.isnan(low).all():
                 ends = zip(table.column(name).to_pylist(), low[:SHOWN_ROWS], high[:SHOWN_ROWS], strict=True)
                 columns[f"{name}, 95 %"] = [show_range(*each) for each in ends]
         return list(columns), [list(row) for row in zip(*columns.values(), strict=True)]
+
+    def _shown_choice(self, name: str, figure: ChosenAggregate) -> dict[str, list[str]]:
+        """Return a column with the interval of a quantile, if it has one."""
+        low, high = (list(ends[:SHOWN_ROWS]) for ends in self._chosen_ends(figure, 0.95))
+        if not low or low[0] is None:
+            return {}
+        ends = (
+            build_array(low, self._types[name]).to_pylist(),
+            build_array(high, self._types[name]).to_pylist(),
+        )
+        return {f"{name}, 95 %": [f"{show_cell(a)} to {show_cell(b)}" for a, b in zip(*ends, strict=True)]}
 
     def _notes(self) -> list[str]:
         """Return the lines below the table: ranks, what intervals do not cover, and the price."""

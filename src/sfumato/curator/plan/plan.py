@@ -5,6 +5,7 @@ Only public facts come in: the catalog, the question and the spend. Nothing here
 
 from __future__ import annotations
 
+from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from sfumato.curator.plan.caveats import list_caveats
 from sfumato.curator.plan.noisy_sum import NoisySum
 from sfumato.curator.plan.priced import Plan
 from sfumato.curator.plan.resolved import ResolvedQuestion
+from sfumato.curator.plan.sensitivity import SumSensitivity
 from sfumato.curator.plan.spend import PureSpend
 from sfumato.curator.plan.steps import ChoiceMechanism, Choices, DiscoveredKeys, QuestionStep, Sums
 from sfumato.curator.question.measurement import (
@@ -24,22 +26,30 @@ from sfumato.curator.question.measurement import (
     Question,
 )
 from sfumato.engines import program as engine
+from sfumato.errors import UsageError
 from sfumato.noise import (
     ExtremeMechanism,
     ModeMechanism,
     QuantilesMechanism,
+    Surroundings,
     ThresholdedNoise,
     TruncatedGeometric,
 )
 from sfumato.privacy.events import Parallel, Repeated
 
 if TYPE_CHECKING:
-    from fractions import Fraction
-
     from sfumato.curator.plan.resolved import Tables
     from sfumato.curator.plan.spend import Spend
     from sfumato.curator.plan.summands import Summand
     from sfumato.engines.values import Value
+
+
+_AROUND = Fraction(1, 50)
+"""Part of the spend of a quantile for the counts around it, which its interval is computed from."""
+_GROWTHS = (2, 4, 16)
+"""How much further each edge around a quantile may be than the one before: the first that is not too much."""
+_MOST_COUNTS = 2**16
+"""Most numbers that are kept for the intervals of one value's quantiles."""
 
 
 class QuestionPlan(Plan[QuestionStep, ResolvedQuestion]):
@@ -83,11 +93,25 @@ class QuestionPlan(Plan[QuestionStep, ResolvedQuestion]):
         pairs = zip(self.steps_of_levels, self.resolved.levels, strict=True)
         return tuple(QuestionPlan(self.table, self.spend, steps, level) for steps, level in pairs)
 
+    @property
+    def _counts_around(self) -> bool:
+        """Whether rows are counted around quantiles, so that they have intervals."""
+        return any(isinstance(step, Choices) and step.around is not None for step in self.steps)
+
+    @cached_property
+    def without_counts_around(self) -> QuestionPlan:
+        """The plan as it was before quantiles had intervals; itself where none has one."""
+        if not self._counts_around:
+            return self
+        return price_question(self.resolved, self.spend, self.named[0][1:], counts_around=False)
+
     @cached_property
     def without_nulls(self) -> QuestionPlan:
         """The plan without groups for missing keys; itself where there are none."""
         bare = self.resolved.without_nulls
-        return self if bare is self.resolved else price_question(bare, self.spend, self.named[0][1:])
+        if bare is self.resolved:
+            return self
+        return price_question(bare, self.spend, self.named[0][1:], counts_around=self._counts_around)
 
     def sums(self, aggregate: Aggregate) -> tuple[int, ...]:
         """Return where the sums of an aggregate stand among the measured ones."""
@@ -105,16 +129,21 @@ def plan_question(tables: Tables, question: Question, spend: Spend) -> QuestionP
     return price_question(ResolvedQuestion(tables, question), spend)
 
 
-def price_question(resolved: ResolvedQuestion, spend: Spend, refines: tuple[str, ...] = ()) -> QuestionPlan:
+def price_question(
+    resolved: ResolvedQuestion, spend: Spend, refines: tuple[str, ...] = (), *, counts_around: bool = True
+) -> QuestionPlan:
     """Return the plan of a question whose names are known.
 
     `refines` holds the requests of the answers that this one refines, from the first: with them it is another
-    request, to be charged and drawn anew.
+    request, to be charged and drawn anew. Without `counts_around` quantiles have no intervals.
     """
     named = ("refined", *refines) if refines else ("question",)
-    steps = _steps(resolved, spend)
+    steps = _steps(resolved, spend, counts_around)
     reads = resolved.source.tables
+    # A question is recognised by what it was before there were groups for missing keys, and intervals of
+    # quantiles, so that what was paid for then is still found.
     bare = resolved.without_nulls
+    known_as = () if bare is resolved and not resolved.choices else _steps(bare, spend, counts_around=False)
     return QuestionPlan(
         resolved.table,
         spend,
@@ -123,7 +152,7 @@ def price_question(resolved: ResolvedQuestion, spend: Spend, refines: tuple[str,
         tuple(list_caveats(resolved, steps)),
         (named,),
         reads=reads,
-        known_as=() if bare is resolved else _steps(bare, spend),
+        known_as=known_as,
     )
 
 
@@ -148,7 +177,7 @@ def plan_parts(plans: tuple[QuestionPlan, ...], copies: int) -> Plan[QuestionSte
     )
 
 
-def _steps(resolved: ResolvedQuestion, spend: Spend) -> tuple[QuestionStep, ...]:
+def _steps(resolved: ResolvedQuestion, spend: Spend, counts_around: bool) -> tuple[QuestionStep, ...]:
     # Parts of the spend follow from public weights; sums that no unit moves have no part and no noise.
     split, size = spend.split(resolved.needs), len(resolved.summands)
     steps: list[QuestionStep] = []
@@ -161,7 +190,7 @@ def _steps(resolved: ResolvedQuestion, spend: Spend) -> tuple[QuestionStep, ...]
         sums = engine.CellSums(*level.rows, keys, tuple(each.of.term for each in measured))
         steps += [Sums(sums, measured)] if measured else []
         # What is chosen is lowered once; only the groups of a level are its own.
-        steps += [_choices(level, *each, spend.choice(split.other)) for each in resolved.choices]
+        steps += [_choices(level, *each, spend, split.other, counts_around) for each in resolved.choices]
     return tuple(steps)
 
 
@@ -173,7 +202,12 @@ def _measured(
 
 
 def _choices(
-    resolved: ResolvedQuestion, part: LoweredValue, asked: tuple[ChosenAggregate, ...], shared: Fraction
+    resolved: ResolvedQuestion,
+    part: LoweredValue,
+    asked: tuple[ChosenAggregate, ...],
+    spend: Spend,
+    share: Fraction,
+    counts_around: bool,
 ) -> Choices:
     """Choices of one value. All rows of a unit share the ε of the choice."""
     rows, where = resolved.rows
@@ -181,9 +215,34 @@ def _choices(
     domain: Any = part.domain
     value: Value = add_integer(part.value, -domain.low)
     contribution = resolved.contribution
-    mechanism = _choice_mechanism(asked, shared / contribution.counted, domain.size)
     program = engine.CellHistogram(rows, where, keys, value, domain.size)
-    return Choices(program, mechanism, contribution.row_moves)
+    around = _around(resolved, program, asked, spend, share) if counts_around else None
+    epsilon = spend.choice(share if around is None else share * (1 - _AROUND))
+    mechanism = _choice_mechanism(asked, epsilon / contribution.counted, domain.size)
+    return Choices(program, mechanism, contribution.row_moves, around)
+
+
+def _around(
+    resolved: ResolvedQuestion,
+    program: engine.CellHistogram,
+    asked: tuple[ChosenAggregate, ...],
+    spend: Spend,
+    share: Fraction,
+) -> Surroundings | None:
+    """Return what counts rows around quantiles; None for ends and modes, and where it would be too much."""
+    if isinstance(asked[0], ModeOf) or asked[0].is_end:
+        return None
+    sensitivity = SumSensitivity.of(resolved.contribution.row_moves)
+    # So little may be spent that no noise is wide enough; the choice itself needs far less.
+    try:
+        noise = spend.noise(sensitivity, share * _AROUND)
+    except UsageError:
+        return None
+    shares = len({each.share for each in asked if isinstance(each, QuantileOf)})
+    fitting = (Surroundings(noise, growth) for growth in _GROWTHS)
+    return next(
+        (each for each in fitting if each.numbers(shares, program.size) * program.cells <= _MOST_COUNTS), None
+    )
 
 
 def _choice_mechanism(asked: tuple[ChosenAggregate, ...], epsilon: Fraction, cells: int) -> ChoiceMechanism:

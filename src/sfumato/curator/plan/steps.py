@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sfumato.curator.plan.noisy_sum import NoisySum
+from sfumato.curator.plan.sensitivity import SumSensitivity
 from sfumato.curator.plan.summands import Summand
 from sfumato.engines.program import CellHistogram, CellSums, KeyedSums
 from sfumato.errors.checked import checked, require_field
@@ -17,6 +18,7 @@ from sfumato.noise import (
     ExtremeMechanism,
     ModeMechanism,
     QuantilesMechanism,
+    Surroundings,
     ThresholdedNoise,
     TruncatedGeometric,
 )
@@ -53,7 +55,8 @@ ChoiceMechanism = QuantilesMechanism | ExtremeMechanism | ModeMechanism
 
 # The moves are not written: requests were hashed before prices knew them, and they change no choice.
 def _write(step: Choices) -> dict[str, Any]:
-    return {"": "Choices", "program": step.program, "mechanism": step.mechanism, "rows": step.rows}
+    around = {} if step.around is None else {"around": step.around}
+    return {"": "Choices", "program": step.program, "mechanism": step.mechanism, "rows": step.rows, **around}
 
 
 @written_by(_write)
@@ -70,6 +73,8 @@ class Choices:
     mechanism: ChoiceMechanism
     moves: Moves
     """Number of a unit's rows in each cell, at worst."""
+    around: Surroundings | None = None
+    """What counts the rows around the places chosen, so that quantiles have intervals; none for others."""
 
     def __post_init__(self) -> None:
         fits = bool(self.moves) and all(rows >= 1 and cells >= 1 for rows, cells in self.moves)
@@ -81,17 +86,28 @@ class Choices:
         return sum_moves(self.moves)
 
     def event(self) -> Event:
-        """Return what one unit's presence can cost."""
-        return self.mechanism.event_by_cell(self.moves)
+        """Return what one unit's presence can cost: the choice, and then the counts around it."""
+        chosen = self.mechanism.event_by_cell(self.moves)
+        if self.around is None:
+            return chosen
+        return Sequential((chosen, self.around.event(self._sensitivity)))
 
     def release(self, exact: HistogramCounts) -> list[list[int]]:
-        """Return the places chosen: one row a share, one column a cell."""
+        """Return the places chosen, one row a share, and the counts around them; one column a cell."""
         # The engine sorts by cell and place; nothing in the answer depends on an order of rows.
         shape = {"groups": self.program.cells, "cells": self.program.size}
         table = Histograms.from_sorted_cells(exact.places, exact.counts, **shape)
-        places = self.mechanism.release_groups(table, rows=self.rows)
-        chosen: list[list[int]] = places.reshape(-1, self.program.cells).tolist()
-        return chosen
+        places = self.mechanism.release_groups(table, rows=self.rows).reshape(-1, self.program.cells)
+        chosen: list[list[int]] = places.tolist()
+        if self.around is None:
+            return chosen
+        counts: list[list[int]] = self.around.release(table, places, self._sensitivity).tolist()
+        return chosen + counts
+
+    @property
+    def _sensitivity(self) -> SumSensitivity:
+        """How far one unit moves the counts: by its rows, at worst all of a cell in one count."""
+        return SumSensitivity.of(self.moves)
 
 
 @tagged("Bought", "program", "keys", "measured")

@@ -15,8 +15,8 @@ from sfumato.errors import UsageError
 from sfumato.noise.audit_hook import observed
 from sfumato.noise.histograms import parse_histogram
 from sfumato.noise.laplace import LaplaceNoise
+from sfumato.noise.ordered.trees import SumTree, build_tree
 from sfumato.noise.sampling.bits import OS
-from sfumato.noise.trees import SumTree, build_tree
 from sfumato.privacy.events import price_laplace
 from sfumato.privacy.exact import parse_interval_level, parse_positive, parse_whole
 

@@ -13,7 +13,7 @@ import numpy as np
 from sfumato.errors import UsageError
 from sfumato.noise.audit_hook import observed
 from sfumato.noise.histograms import parse_single_histogram
-from sfumato.noise.ranks import CellRanges, RankTarget, choose_cells
+from sfumato.noise.ordered.ranks import CellRanges, RankTarget, choose_cells
 from sfumato.noise.sampling.bits import OS
 from sfumato.noise.selection import expected_shortfall, likely_shortfall, require_scale
 from sfumato.privacy import events
@@ -46,8 +46,8 @@ class QuantileMechanism:
     Because  : docs/proofs/quantiles.md
     Assumes  : the histogram holds exact counts over a public grid; how long a draw takes is not observed.
 
-    The answer has no interval in the unit of the data: how far the cell lies from the true quantile depends
-    on the rows between them. `rank_error` bounds how many rows that is, and `share_interval` which shares.
+    How far the cell lies from the true quantile, in the unit of the data, depends on the rows between them:
+    `Surroundings` counts those. `rank_error` bounds how many rows that is, and `share_interval` which shares.
     """
 
     epsilon: Fraction

@@ -1,0 +1,143 @@
+"""Intervals of quantiles hold as often as they say, and are missing where they were never bought."""
+
+from __future__ import annotations
+
+import json
+from datetime import date
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import sfumato as sf
+from sfumato.curator.answers.quantile_intervals import CountsAround, half_widths, intersect
+from sfumato.curator.answers.release import Release
+from sfumato.curator.plan.sensitivity import SumSensitivity
+from sfumato.noise import GaussianNoise, Histograms, LaplaceNoise, QuantilesMechanism, Surroundings
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+HALF, GROUPS = Fraction(1, 2), 3000
+ONE_ROW = SumSensitivity(1, 1)
+
+
+def histograms(rng: np.random.Generator, rows: int, cells: int) -> tuple[Histograms, Any]:
+    """Groups of rows around places of their own, some dense and some all over the grid."""
+    middle, width = rng.uniform(0, cells, GROUPS), rng.uniform(1, cells, GROUPS)
+    values = rng.normal(middle[:, None], width[:, None], (GROUPS, rows)).clip(0, cells - 1).astype(np.int64)
+    long = np.sort((values + np.arange(GROUPS)[:, None] * cells).reshape(-1))
+    return Histograms.from_sorted_cells(long, None, groups=GROUPS, cells=cells), np.sort(values, axis=1)
+
+
+@pytest.mark.parametrize(
+    "noise", [LaplaceNoise(Fraction(8)), GaussianNoise(Fraction(8))], ids=["laplace", "gaussian"]
+)
+@pytest.mark.parametrize(("cells", "rows"), [(30, 400), (5000, 701)])
+def test_intervals_hold_as_often_as_they_say(noise: Any, cells: int, rows: int) -> None:
+    shares = (Fraction(1, 4), HALF, Fraction(9, 10))
+    table, values = histograms(np.random.default_rng(5), rows, cells)
+    places = QuantilesMechanism(Fraction(1), shares).release_groups(table)
+    around = Surroundings(noise)
+    counts = around.release(table, places, ONE_ROW)
+    found = CountsAround(around, np.arange(GROUPS), places, counts, cells)
+    for row, share in enumerate(shares):
+        low, high = found.bracket(row, share, 0.95)
+        # Both of the rows next to the rank are inside, whichever of them is called the quantile.
+        at = float(share) * rows
+        one, other = values[:, max(0, int(np.ceil(at)) - 1)], values[:, min(rows - 1, int(np.floor(at)))]
+        inside = (low <= one) & (other <= high)
+        assert inside.mean() > 0.95 - 5.5 * np.sqrt(0.05 * 0.95 / GROUPS)
+        assert (high - low).mean() < cells / 2
+
+
+def test_half_widths_are_those_of_the_law() -> None:
+    noise, counts, share = LaplaceNoise(Fraction(50)), 7, 0.3
+    halves = half_widths(noise, counts, share, 0.95)
+    drawn = np.random.default_rng(2).laplace(0, 50, (200_000, counts))
+    for before in range(counts + 1):
+        gaps = (1 - share) * drawn[:, :before].sum(axis=1) - share * drawn[:, before:].sum(axis=1)
+        assert np.mean(np.abs(gaps) <= halves[before]) == pytest.approx(0.95, abs=0.004)
+
+
+def test_two_answers_share_the_risk_and_are_intersected() -> None:
+    table, _ = histograms(np.random.default_rng(1), 500, 100)
+    around = Surroundings(GaussianNoise(Fraction(5)))
+    parts = []
+    for _ in range(2):
+        places = QuantilesMechanism(Fraction(1), (HALF,)).release_groups(table)
+        counts = around.release(table, places, ONE_ROW)
+        parts.append(CountsAround(around, np.arange(GROUPS), places, counts, 100))
+    both = intersect(parts, 0, HALF, 0.95, GROUPS)
+    alone = [part.bracket(0, HALF, 0.975) for part in parts]
+    assert both is not None
+    assert np.array_equal(
+        both[0], np.maximum(alone[0][0], alone[1][0]).clip(max=np.minimum(alone[0][1], alone[1][1]))
+    )
+    assert intersect([parts[0].take(np.arange(5))], 0, HALF, 0.95, GROUPS) is None
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Any:
+    rng = np.random.default_rng(7)
+    found = sf.create(tmp_path / "lab")
+    rows = pa.table(
+        {
+            "id": np.arange(4000),
+            "age": rng.normal(50, 10, 4000).clip(0, 110).astype(np.int64),
+            "day": pa.array(rng.integers(18_000, 18_365, 4000).astype("datetime64[D]")),
+            "ward": rng.choice(["A", "B"], 4000),
+        }
+    )
+    columns = {
+        "age": sf.between(0, 110, step=1),
+        "day": sf.between(date(2019, 1, 1), date(2020, 12, 31)),
+        "ward": sf.one_of("A", "B"),
+    }
+    found.register(
+        "visits", rows, unit=sf.Unit("id", max_rows=1), columns=columns, budget=sf.Budget(epsilon=1000)
+    )
+    return found
+
+
+def test_quantiles_of_numbers_and_dates_have_intervals_of_their_own_type(lab: Any) -> None:
+    query = lab.session().sql(
+        "SELECT ward, MEDIAN(age) AS mid, MEDIAN(day) AS day, MIN(age) AS low FROM visits GROUP BY ward"
+    )
+    released = query.release(epsilon=20)
+    ends = released.interval()
+    assert ends.schema.field("mid_low").type == pa.int64()
+    assert ends.schema.field("day_high").type == pa.date32()
+    low, high = (ends[name].to_numpy()[:2] for name in ("mid_low", "mid_high"))
+    mid = released.to_arrow()["mid"].to_numpy()[:2]
+    assert ((low <= mid) & (mid <= high) & (high - low < 30)).all()
+    assert ends["low_low"].to_pylist() == [None] * len(ends)
+    assert "mid, 95 %" in str(released)
+    again = released.refine(epsilon=20)
+    assert again.interval().schema == ends.schema
+
+
+def test_the_whole_price_is_as_before(lab: Any) -> None:
+    quote = lab.session().sql("SELECT MEDIAN(age) AS mid FROM visits").quote(epsilon=1)
+    assert quote.plan.cost.pure == sf.privacy.price(sf.privacy.Exponential(1)).pure
+
+
+def test_an_answer_from_before_has_no_interval(lab: Any) -> None:
+    """Old answers hold only the places; they are still this question's answer, without ends."""
+    released = (
+        lab.session().sql("SELECT ward, MEDIAN(age) AS mid FROM visits GROUP BY ward").release(epsilon=1)
+    )
+    kept = released._plan
+    from types import SimpleNamespace
+
+    old = SimpleNamespace(answer=json.dumps([[[50, 60]]]))
+    read = Release(kept, old, receipt=released.receipt)
+    assert read.to_arrow()["mid"].to_pylist() == [50, 60]
+    assert read.interval()["mid_low"].to_pylist() == [None, None]
+
+
+def test_a_spend_too_small_for_the_counts_still_answers(lab: Any) -> None:
+    released = lab.session().sql("SELECT MEDIAN(age) AS mid FROM visits").release(epsilon=1e-11)
+    assert released.interval()["mid_low"].to_pylist() == [None]
