@@ -191,6 +191,7 @@ RARE = (
     KeyedSums(AT, ALL, (Folded(NOTE, upper=True), Column(0, "ward")), (Counted(),)),
     KeyedSums(AT, Spelled(NOTE, ("", "\0", "ß")), (NOTE,), ()),
     KeyedSums(AT, ALL, (NOTE, Column(0, "ward")), (Counted(), CountedValues(COST)), (0, 1)),
+    KeyedSums(AT, ALL, (NOTE, Length(NOTE)), (Counted(),), (0,)),
     CellSums(
         AT, ALL, (CellKey(Column(0, "ward"), 4, nulls=True),), (CountedValues(NOTE), CountedValues(COST))
     ),

@@ -86,7 +86,9 @@ def read_steps(steps: Sequence[Step], engine: Engine) -> str:
             # Nothing was read for this step, and for the first of them nothing was read at all.
             raise problem if answers else NothingReadError from problem
         failpoints.reach("data:read")
-        answers.append(step.release(exact))
+        # A step about keys that were discovered waits for those that may be shown.
+        after = getattr(step, "release_after", None)
+        answers.append(step.release(exact) if after is None else after(answers, exact))
         failpoints.reach("noise:drawn")
     return encode_answer(answers)
 

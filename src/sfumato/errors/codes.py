@@ -282,7 +282,7 @@ CODES: dict[str, str] = {
     "SF-Q142": "A join multiplies the rows of one unit, and with them the noise. Aggregate by unit first, or join with a table in which the key is unique.",
     "SF-Q143": "Groups by a column without listed values are discovered privately: only groups with enough people are shown, which needs a δ. Spend epsilon with delta, or have the steward list the values.",
     "SF-Q144": "A public table has no one to protect. It can be joined with tables about people.",
-    "SF-Q145": "Quantiles, MODE and levels of groups need groups that are known beforehand. List the values of the key, or ask for AVG.",
+    "SF-Q145": "ROLLUP, CUBE and GROUPING SETS need groups that are known beforehand. List the values of the keys, or ask for one level.",
     "SF-Q146": "A quantile is chosen among at most 2^22 values. Truncate timestamps to minutes or hours first.",
     "SF-Q147": "This function or expression is not supported. Only functions with one stated meaning on every engine are.",
     "SF-Q148": "* stands for unnamed columns. It may stand alone in a subquery.",

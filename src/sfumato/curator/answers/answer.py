@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from sfumato.curator.answers.quantile_intervals import CountsAround
 from sfumato.curator.catalog.calendar import MONTHS, SECONDS
 from sfumato.curator.catalog.domains import Domain, FreeTexts, Listed, Numbers, Periods
 from sfumato.curator.gate import decode_answer
-from sfumato.curator.plan.steps import Choices, DiscoveredKeys, sortable_key
+from sfumato.curator.plan.steps import Choices, ChoiceStep, DiscoveredKeys, sortable_key
 from sfumato.noise import ModeMechanism, QuantilesMechanism
 
 if TYPE_CHECKING:
@@ -44,6 +44,14 @@ class ChosenPlaces:
         """Return the choices in some of the cells, in this order."""
         around = tuple(each.take(cells) for each in self.around)
         return ChosenPlaces(self.places[:, cells], self.rounds, self.size, around)
+
+    def place(self, has: NDArray[np.bool_], at: NDArray[np.intp]) -> ChosenPlaces:
+        """Return the choices among more cells, not a number where there is none; `at` says which is where."""
+        places = np.full((len(self.places), has.size), np.nan)
+        places[:, has] = self.places[:, at]
+        cells = np.flatnonzero(has)
+        around = tuple(replace(each, cells=cells[each.cells]) for each in self.take(at).around)
+        return ChosenPlaces(places, self.rounds, self.size, around)
 
     @property
     def sharpness(self) -> float:
@@ -87,12 +95,14 @@ class NoisyAnswer:
 def read_answer(plan: QuestionPlan, text: str) -> NoisyAnswer:
     """Return what the ledger kept for this plan, in the form that `match_kept_form` found."""
     sums: list[list[list[int]]] = []
-    chosen: list[tuple[Choices, NDArray[Any]]] = []
+    chosen: list[tuple[ChoiceStep, NDArray[Any]]] = []
     keys: tuple[Key, ...] | None = None
     # At most one step of a level has sums: they are measured together, for one price.
     for step, answer in zip(plan.steps, decode_answer(text), strict=True):
-        if isinstance(step, Choices):
-            chosen.append((step, np.array(answer, dtype=np.int64)))
+        if isinstance(step, ChoiceStep):
+            # Where no key was discovered there is nothing to choose for.
+            rows = answer or [[]] * count_numbers(step)
+            chosen.append((step, np.array(rows, dtype=np.int64)))
         elif isinstance(step, DiscoveredKeys):
             keys, sums = tuple(tuple(key) for key in answer[0]), [answer[1:]]
         else:
@@ -106,7 +116,7 @@ def read_answer(plan: QuestionPlan, text: str) -> NoisyAnswer:
     return NoisyAnswer(_whole(sums[0] if sums else [], cells), noise_laws(plan), places, keys, cells)
 
 
-def _side_by_side(levels: Sequence[tuple[Choices, NDArray[Any]]]) -> ChosenPlaces:
+def _side_by_side(levels: Sequence[tuple[ChoiceStep, NDArray[Any]]]) -> ChosenPlaces:
     """Return one choice at all levels, the cells of one level after those of another."""
     mechanisms = tuple(dict.fromkeys(step.mechanism for step, _ in levels))
     places = np.concatenate([numbers[: count_choices(step)] for step, numbers in levels], axis=1)
@@ -116,21 +126,27 @@ def _side_by_side(levels: Sequence[tuple[Choices, NDArray[Any]]]) -> ChosenPlace
         for (step, numbers), first in zip(levels, starts.tolist(), strict=False)
         if step.around is not None
     )
-    return ChosenPlaces(places, mechanisms, levels[0][0].program.size, around)
+    return ChosenPlaces(places, mechanisms, levels[0][0].size, around)
 
 
-def _counts_around(step: Choices, numbers: NDArray[Any], first: int) -> CountsAround:
+def _counts_around(step: ChoiceStep, numbers: NDArray[Any], first: int) -> CountsAround:
     """Return the counts that follow the places chosen, for cells from the first on."""
     if step.around is None:
         raise AssertionError(step)
     places, counts = np.split(numbers, [count_choices(step)])
     cells = np.arange(first, first + places.shape[1])
-    return CountsAround(step.around, cells, places, counts, step.program.size)
+    return CountsAround(step.around, cells, places, counts, step.size)
 
 
-def count_choices(step: Choices) -> int:
+def count_choices(step: ChoiceStep) -> int:
     """Return how many places a step chooses in each cell."""
     return len(step.mechanism.shares) if isinstance(step.mechanism, QuantilesMechanism) else 1
+
+
+def count_numbers(step: ChoiceStep) -> int:
+    """Return how many numbers a step keeps for each cell: places chosen, and counts around them."""
+    chosen = count_choices(step)
+    return chosen + (0 if step.around is None else step.around.numbers(chosen, step.size))
 
 
 def match_kept_form(plan: QuestionPlan, text: str) -> QuestionPlan:
@@ -213,9 +229,15 @@ def _between(one: ChosenPlaces, other: ChosenPlaces) -> ChosenPlaces:
     """Return places between those of two answers, nearer to the sharper one; the sharper one's modes."""
     # Nothing lies between two values that have no order.
     if isinstance(one.rounds[0], ModeMechanism):
-        return one if one.sharpness > other.sharpness else other
+        sharper, other = (one, other) if one.sharpness > other.sharpness else (other, one)
+        places = np.where(np.isnan(sharper.places), other.places, sharper.places)
+        return ChosenPlaces(places, sharper.rounds, sharper.size)
     share = one.sharpness / (one.sharpness + other.sharpness)
     places = share * one.places + (1 - share) * other.places
+    # A group that only one answer shows has its places from there.
+    places = np.where(
+        np.isnan(one.places), other.places, np.where(np.isnan(other.places), one.places, places)
+    )
     return ChosenPlaces(places, one.rounds + other.rounds, one.size, one.around + other.around)
 
 
@@ -227,7 +249,8 @@ def _spread(noisy: NoisyAnswer, keys: tuple[Key, ...]) -> tuple[NoisyAnswer, NDA
     sums = np.zeros((len(noisy.sums), len(keys)))
     sums[:, has] = noisy.sums[:, at]
     laws = tuple(NoiseLaw(law.draws, _placed(law.at(at).weights, has)) for law in noisy.laws)
-    return NoisyAnswer(sums, laws, (), keys, len(keys), noisy.rounds), has
+    chosen = tuple(each.place(has, at) for each in noisy.chosen)
+    return NoisyAnswer(sums, laws, chosen, keys, len(keys), noisy.rounds), has
 
 
 def _placed(weights: Floats, has: NDArray[np.bool_]) -> Floats:

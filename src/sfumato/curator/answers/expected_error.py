@@ -15,7 +15,7 @@ from sfumato.curator.answers.post_processing import compute_interval, is_linear
 from sfumato.curator.answers.rank_error import rank_error
 from sfumato.curator.plan.plan import price_question
 from sfumato.curator.plan.spend import PureSpend
-from sfumato.curator.plan.steps import Choices, DiscoveredKeys
+from sfumato.curator.plan.steps import ChoiceStep, DiscoveredKeys
 from sfumato.curator.question.measurement import (
     ChosenAggregate,
     CovarianceOf,
@@ -144,9 +144,9 @@ class QuestionError:
         return None
 
     def _rank_error(self, chosen: ChosenAggregate, confidence: float) -> float:
-        choices = [step for step in self.plan.steps if isinstance(step, Choices)]
+        choices = [step for step in self.plan.steps if isinstance(step, ChoiceStep)]
         step = choices[find_choice(self.plan.resolved, chosen)[0]]
-        return rank_error(step.mechanism, chosen, step.program.size, confidence)
+        return rank_error(step.mechanism, chosen, step.size, confidence)
 
     def _width(self, figure: Figure, sums: Floats, confidence: float) -> float:
         noisy = NoisyAnswer(sums, noise_laws(self.plan), (), None, 1)
@@ -219,7 +219,7 @@ def _millionths(resolved: ResolvedQuestion) -> int:
     plan = price_question(resolved, PureSpend(Fraction(1000)))
     scales = [each.noise.spread for each in plan.measured if each.noise is not None]
     for step in plan.steps:
-        if not isinstance(step, Choices):
+        if not isinstance(step, ChoiceStep):
             continue
         if not isinstance(step.mechanism, QuantilesMechanism):
             scales.append(step.mechanism.scale)

@@ -90,7 +90,7 @@ def intersect(
     parts: Sequence[CountsAround], row: int, share: Fraction, confidence: float, cells: int
 ) -> Places | None:
     """Return the places where the quantile may be, from one or several answers; None where none is known."""
-    if not parts:
+    if not parts or not cells:
         return None
     answers = np.bincount(np.concatenate([part.cells for part in parts]), minlength=cells)
     if not answers.all():

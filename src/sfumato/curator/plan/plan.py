@@ -16,7 +16,15 @@ from sfumato.curator.plan.priced import Plan
 from sfumato.curator.plan.resolved import ResolvedQuestion
 from sfumato.curator.plan.sensitivity import SumSensitivity
 from sfumato.curator.plan.spend import PureSpend
-from sfumato.curator.plan.steps import ChoiceMechanism, Choices, DiscoveredKeys, QuestionStep, Sums
+from sfumato.curator.plan.steps import (
+    ChoiceMechanism,
+    Choices,
+    ChoiceStep,
+    DiscoveredChoices,
+    DiscoveredKeys,
+    QuestionStep,
+    Sums,
+)
 from sfumato.curator.question.measurement import (
     MINIMUM_SHARE,
     Aggregate,
@@ -48,6 +56,8 @@ _AROUND = Fraction(1, 50)
 """Part of the spend of a quantile for the counts around it, which its interval is computed from."""
 _GROWTHS = (2, 4, 16)
 """How much further each edge around a quantile may be than the one before: the first that is not too much."""
+_FEW_KEYS = 2**10
+"""Number of keys that edges are planned for where keys are discovered."""
 _MOST_COUNTS = 2**16
 """Most numbers that are kept for the intervals of one value's quantiles."""
 
@@ -75,7 +85,7 @@ class QuestionPlan(Plan[QuestionStep, ResolvedQuestion]):
         """The noisy sums, in the order of the answer."""
         # Levels measure the same sums, each with noise of its own.
         steps = self.steps_of_levels[0]
-        return tuple(each for step in steps if not isinstance(step, Choices) for each in step.measured)
+        return tuple(each for step in steps if not isinstance(step, ChoiceStep) for each in step.measured)
 
     @property
     def steps_of_levels(self) -> tuple[tuple[QuestionStep, ...], ...]:
@@ -96,7 +106,7 @@ class QuestionPlan(Plan[QuestionStep, ResolvedQuestion]):
     @property
     def _counts_around(self) -> bool:
         """Whether rows are counted around quantiles, so that they have intervals."""
-        return any(isinstance(step, Choices) and step.around is not None for step in self.steps)
+        return any(isinstance(step, ChoiceStep) and step.around is not None for step in self.steps)
 
     @cached_property
     def without_counts_around(self) -> QuestionPlan:
@@ -185,9 +195,13 @@ def _steps(resolved: ResolvedQuestion, spend: Spend, counts_around: bool) -> tup
         own = zip(resolved.summands, split.sums[at * size : (at + 1) * size], strict=True)
         measured = tuple(_measured(level, each, spend, part) for each, part in own)
         if resolved.discovers_keys:
-            return (_discovered_keys(resolved, measured, spend, split.other),)
-        keys = tuple(key.engine_key() for key in level.keys)
-        sums = engine.CellSums(*level.rows, keys, tuple(each.of.term for each in measured))
+            keys = _discovered_keys(resolved, measured, spend, split.other)
+            chosen = (
+                _choices(resolved, *each, spend, split.other, counts_around) for each in resolved.choices
+            )
+            return (keys, *chosen)
+        cells = tuple(key.engine_key() for key in level.keys)
+        sums = engine.CellSums(*level.rows, cells, tuple(each.of.term for each in measured))
         steps += [Sums(sums, measured)] if measured else []
         # What is chosen is lowered once; only the groups of a level are its own.
         steps += [_choices(level, *each, spend, split.other, counts_around) for each in resolved.choices]
@@ -208,23 +222,27 @@ def _choices(
     spend: Spend,
     share: Fraction,
     counts_around: bool,
-) -> Choices:
+) -> ChoiceStep:
     """Choices of one value. All rows of a unit share the ε of the choice."""
-    rows, where = resolved.rows
-    keys = tuple(key.engine_key() for key in resolved.keys)
     domain: Any = part.domain
     value: Value = add_integer(part.value, -domain.low)
     contribution = resolved.contribution
-    program = engine.CellHistogram(rows, where, keys, value, domain.size)
-    around = _around(resolved, program, asked, spend, share) if counts_around else None
+    around = _around(resolved, domain.size, asked, spend, share) if counts_around else None
     epsilon = spend.choice(share if around is None else share * (1 - _AROUND))
     mechanism = _choice_mechanism(asked, epsilon / contribution.counted, domain.size)
+    if resolved.discovers_keys:
+        counted = engine.KeyedSums(
+            *resolved.rows, (*_engine_keys(resolved), value), (engine.Counted(),), _null_places(resolved)
+        )
+        return DiscoveredChoices(counted, domain.size, mechanism, contribution.row_moves, around)
+    keys = tuple(key.engine_key() for key in resolved.keys)
+    program = engine.CellHistogram(*resolved.rows, keys, value, domain.size)
     return Choices(program, mechanism, contribution.row_moves, around)
 
 
 def _around(
     resolved: ResolvedQuestion,
-    program: engine.CellHistogram,
+    size: int,
     asked: tuple[ChosenAggregate, ...],
     spend: Spend,
     share: Fraction,
@@ -239,10 +257,10 @@ def _around(
     except UsageError:
         return None
     shares = len({each.share for each in asked if isinstance(each, QuantileOf)})
+    # How many keys will be discovered is not known: their edges are few from the start.
+    cells = _FEW_KEYS if resolved.discovers_keys else resolved.cells
     fitting = (Surroundings(noise, growth) for growth in _GROWTHS)
-    return next(
-        (each for each in fitting if each.numbers(shares, program.size) * program.cells <= _MOST_COUNTS), None
-    )
+    return next((each for each in fitting if each.numbers(shares, size) * cells <= _MOST_COUNTS), None)
 
 
 def _choice_mechanism(asked: tuple[ChosenAggregate, ...], epsilon: Fraction, cells: int) -> ChoiceMechanism:
@@ -260,13 +278,20 @@ def _discovered_keys(
 ) -> DiscoveredKeys:
     if not isinstance(spend, PureSpend) or not spend.delta:
         raise AssertionError(spend)
-    rows, where = resolved.rows
-    keys = tuple(key.part.value for key in resolved.keys)
-    nulls = tuple(place for place, key in enumerate(resolved.keys) if key.nulls)
-    program = engine.KeyedSums(rows, where, keys, tuple(each.of.term for each in measured), nulls)
+    terms = tuple(each.of.term for each in measured)
+    program = engine.KeyedSums(*resolved.rows, _engine_keys(resolved), terms, _null_places(resolved))
     return DiscoveredKeys(
         program, _key_mechanism(spend.choice(part), spend.delta, resolved.contribution.keys), measured
     )
+
+
+def _engine_keys(resolved: ResolvedQuestion) -> tuple[Value, ...]:
+    """Return the keys as engines group by them where they are to be discovered: their values."""
+    return tuple(key.part.value for key in resolved.keys)
+
+
+def _null_places(resolved: ResolvedQuestion) -> tuple[int, ...]:
+    return tuple(place for place, key in enumerate(resolved.keys) if key.nulls)
 
 
 def _key_mechanism(

@@ -214,7 +214,9 @@ class ResolvedQuestion:
         found: dict[LoweredValue, list[ModeOf]] = {}
         for each in self.question.aggregates:
             if isinstance(each, ModeOf):
-                part = _listed(lower_expression(each.of, self.source.scope), self.cells)
+                part = _listed(
+                    lower_expression(each.of, self.source.scope), 1 if self.discovers_keys else self.cells
+                )
                 found.setdefault(part, []).append(each)
         for part in sorted(found, key=lambda each: canonical_json(each.value)):
             yield part, tuple(found[part])
@@ -307,14 +309,6 @@ class ResolvedQuestion:
         cells = sum(math.prod(self.keys[at].size for at in level) for level in levels)
         if not self.discovers_keys and cells > MOST_CELLS:
             raise PolicyError("SF-Q117", f"A question has at most {MOST_CELLS:,} groups.", asked=f"{cells:,}")
-        if self.discovers_keys and any(
-            isinstance(each, ChosenAggregate) for each in self.question.aggregates
-        ):
-            raise PolicyError(
-                "SF-Q145",
-                "Quantiles and MODE need groups that are listed.",
-                try_="sf.one_of(…) for the key, or AVG",
-            )
 
     def _check_levels(self) -> None:
         """Refuse levels of groups that are not listed."""

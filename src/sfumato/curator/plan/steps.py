@@ -9,11 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from sfumato.curator.plan.noisy_sum import NoisySum
 from sfumato.curator.plan.sensitivity import SumSensitivity
 from sfumato.curator.plan.summands import Summand
 from sfumato.engines.program import CellHistogram, CellSums, KeyedSums
-from sfumato.errors.checked import checked, require_field
+from sfumato.errors.checked import checked, require_field, require_positive
 from sfumato.noise import (
     ExtremeMechanism,
     ModeMechanism,
@@ -27,6 +29,8 @@ from sfumato.privacy.canonical import tagged, written_by
 from sfumato.privacy.events import Event, Moves, Sequential, sum_moves
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from sfumato.engines.program import HistogramCounts, SumsByKey
@@ -85,29 +89,37 @@ class Choices:
         """Number of a unit's rows in all cells together."""
         return sum_moves(self.moves)
 
+    @property
+    def size(self) -> int:
+        """Number of places that are chosen among."""
+        return self.program.size
+
     def event(self) -> Event:
         """Return what one unit's presence can cost: the choice, and then the counts around it."""
-        chosen = self.mechanism.event_by_cell(self.moves)
-        if self.around is None:
-            return chosen
-        return Sequential((chosen, self.around.event(self._sensitivity)))
+        return _price_choices(self)
 
     def release(self, exact: HistogramCounts) -> list[list[int]]:
         """Return the places chosen, one row a share, and the counts around them; one column a cell."""
         # The engine sorts by cell and place; nothing in the answer depends on an order of rows.
-        shape = {"groups": self.program.cells, "cells": self.program.size}
-        table = Histograms.from_sorted_cells(exact.places, exact.counts, **shape)
-        places = self.mechanism.release_groups(table, rows=self.rows).reshape(-1, self.program.cells)
-        chosen: list[list[int]] = places.tolist()
-        if self.around is None:
-            return chosen
-        counts: list[list[int]] = self.around.release(table, places, self._sensitivity).tolist()
-        return chosen + counts
+        shape = {"groups": self.program.cells, "cells": self.size}
+        return _choose(self, Histograms.from_sorted_cells(exact.places, exact.counts, **shape))
 
-    @property
-    def _sensitivity(self) -> SumSensitivity:
-        """How far one unit moves the counts: by its rows, at worst all of a cell in one count."""
-        return SumSensitivity.of(self.moves)
+
+def _price_choices(step: Choices | DiscoveredChoices) -> Event:
+    chosen = step.mechanism.event_by_cell(step.moves)
+    if step.around is None:
+        return chosen
+    # Where all of a unit's rows in a cell are in one count, they move the counts furthest.
+    return Sequential((chosen, step.around.event(SumSensitivity.of(step.moves))))
+
+
+def _choose(step: Choices | DiscoveredChoices, table: Histograms) -> list[list[int]]:
+    places = step.mechanism.release_groups(table, rows=step.rows).reshape(-1, table.groups)
+    chosen: list[list[int]] = places.tolist()
+    if step.around is None:
+        return chosen
+    counts: list[list[int]] = step.around.release(table, places, SumSensitivity.of(step.moves)).tolist()
+    return chosen + counts
 
 
 @tagged("Bought", "program", "keys", "measured")
@@ -136,9 +148,61 @@ class DiscoveredKeys:
         return [[list(found.keys[place]) for place in at], *sums]
 
 
+@tagged("BoughtChoices", "program", "size", "mechanism", "moves", "around")
+@dataclass(frozen=True, slots=True)
+@checked
+class DiscoveredChoices:
+    """Quantiles of a value, or its most frequent one, for keys that an earlier step discovered.
+
+    The engine counts the rows of every key and place; those of keys that are not shown are dropped before
+    anything is drawn for them.
+    """
+
+    program: KeyedSums
+    """Counts rows; its last key is the place of the value."""
+    size: int
+    mechanism: ChoiceMechanism
+    moves: Moves
+    """Number of a unit's rows in each cell, at worst."""
+    around: Surroundings | None = None
+
+    def __post_init__(self) -> None:
+        require_positive(self, "size")
+        fits = bool(self.moves) and all(rows >= 1 and cells >= 1 for rows, cells in self.moves)
+        require_field(fits, self, "moves", "at least one row in at least one cell")
+
+    @property
+    def rows(self) -> int:
+        """Number of a unit's rows in all cells together."""
+        return sum_moves(self.moves)
+
+    def event(self) -> Event:
+        """Return what one unit's presence can cost: the choice, and then the counts around it."""
+        return _price_choices(self)
+
+    def release(self, exact: SumsByKey) -> list[list[int]]:
+        """Refuse: which keys may be shown is only known from an earlier answer."""
+        raise AssertionError("keys are discovered first")
+
+    def release_after(self, earlier: Sequence[Any], found: SumsByKey) -> list[list[int]]:
+        """Return the places chosen, and the counts around them, with one column for each key shown."""
+        shown = {tuple(key): group for group, key in enumerate(earlier[0][0])}
+        if not shown:
+            return []
+        kept = [
+            (shown[tuple(key[:-1])], int(key[-1]), count)
+            for key, count in zip(found.keys, found.sums[0].tolist(), strict=True)
+            if tuple(key[:-1]) in shown
+        ]
+        groups, places, counts = np.array(sorted(kept), dtype=np.int64).reshape(-1, 3).T
+        shape = {"groups": len(shown), "cells": self.size}
+        return _choose(self, Histograms.from_triplets(groups, places, counts, **shape))
+
+
 def sortable_key(key: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return a key that can be compared with others of its columns, missing parts after all others."""
     return tuple((part is None, "" if part is None else part) for part in key)
 
 
-QuestionStep = Sums | Choices | DiscoveredKeys
+ChoiceStep = Choices | DiscoveredChoices
+QuestionStep = Sums | Choices | DiscoveredKeys | DiscoveredChoices

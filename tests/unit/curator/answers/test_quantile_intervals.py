@@ -141,3 +141,40 @@ def test_an_answer_from_before_has_no_interval(lab: Any) -> None:
 def test_a_spend_too_small_for_the_counts_still_answers(lab: Any) -> None:
     released = lab.session().sql("SELECT MEDIAN(age) AS mid FROM visits").release(epsilon=1e-11)
     assert released.interval()["mid_low"].to_pylist() == [None]
+
+
+NOTES = ("flu", "cold", "rash")
+
+
+def noted_rows() -> pa.Table:
+    """Two rows a person; what was noted decides the age, and one note is one person's."""
+    rng = np.random.default_rng(3)
+    note = np.array([*rng.choice(NOTES, 5998), "secret", "secret"])
+    age = np.select([note == each for each in NOTES], [20, 50, 80], 5) + rng.integers(0, 5, 6000)
+    return pa.table({"id": np.arange(6000) // 2, "age": age, "note": note})
+
+
+def test_quantiles_and_modes_of_keys_that_are_discovered(tmp_path: Path) -> None:
+    lab = sf.create(tmp_path / "lab")
+    columns = {"age": sf.between(0, 110, step=1), "note": sf.text()}
+    unit, budget = sf.Unit("id", max_rows=2), sf.Budget(epsilon=1000, delta=1e-2)
+    lab.register("visits", noted_rows(), unit=unit, columns=columns, budget=budget)
+    query = lab.session().sql(
+        "SELECT note, COUNT(*) AS n, MEDIAN(age) AS mid, MAX(age) AS top, MODE(FLOOR(age / 10)) AS often "
+        "FROM visits GROUP BY note"
+    )
+    released = query.release(epsilon=100, delta=1e-6)
+    shown = released.to_arrow().to_pydict()
+    assert shown["note"] == sorted(NOTES)
+    assert shown["mid"] == pytest.approx([52, 22, 82], abs=1)
+    assert shown["top"] == pytest.approx([54, 24, 84], abs=1)
+    assert shown["often"] == [5, 2, 8]
+    ends = released.interval().to_pydict()
+    assert all(
+        low <= mid <= high
+        for low, mid, high in zip(ends["mid_low"], shown["mid"], ends["mid_high"], strict=True)
+    )
+    better = released.refine(epsilon=100, delta=1e-6)
+    assert better.to_arrow()["mid"].to_pylist() == pytest.approx([52, 22, 82], abs=1)
+    none = lab.session().sql("SELECT note, MEDIAN(age) AS mid FROM visits WHERE age > 109 GROUP BY note")
+    assert none.release(epsilon=1, delta=1e-6).to_arrow().num_rows == 0
