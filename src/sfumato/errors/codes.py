@@ -299,6 +299,7 @@ CODES: dict[str, str] = {
     "SF-Q159": "A pattern of LIKE has at most 32 wildcards. A regular expression must be one that stands for a few patterns of LIKE: texts, choices, listed characters, bounded repetitions, and .* between them.",
     "SF-Q190": "In a hostile session a reply leaves at a time that follows from public facts: the question, and how long one pass over the table takes as the steward declared it. This question would not be done by the last of these times. Nothing was charged.",
     "SF-Q191": "In a hostile session rows are read by a worker process with fixed memory. Spark's driver is in the steward's process and cannot be used from another, so tables that are prepared in Spark are not read there. Nothing was charged. Register the table from Parquet files or PostgreSQL for people who are not trusted, or ask in an ordinary session.",
+    "SF-Q220": "A cumulative curve keeps every sum of its tree, so it has at most 1,024 points. Ask for fewer, or for QUANTILE(x, 0.9), which chooses among all values.",
     # noise
     "SF-N201": "Noise scales lie between 1/1000 and 2^40 grid steps. Far smaller means hardly any privacy, far larger hardly any answer.",
     "SF-N202": "Exact noise is for whole numbers. Round other numbers to a grid first; sums of doubles have no exact sensitivity.",

@@ -7,9 +7,12 @@ from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
+
 from sfumato.curator.answers.expected_error import SentenceError
 from sfumato.curator.answers.measure import Measure
-from sfumato.curator.answers.rank_error import rank_error
+from sfumato.curator.answers.ordered.cumulative_curve import CumulativeCurve
+from sfumato.curator.answers.ordered.rank_error import rank_error
 from sfumato.curator.answers.results import ChosenRange, ChosenValues, NoisyFigure, Receipt
 from sfumato.curator.catalog.description import ColumnDescription, describe_domain, describe_table
 from sfumato.curator.catalog.domains import FreeTexts, Listed
@@ -17,11 +20,12 @@ from sfumato.curator.gate import decode_answer
 from sfumato.curator.lower.expressions import lower_expression
 from sfumato.curator.lower.lowered_value import require_number
 from sfumato.curator.lower.relations import lower_relation
+from sfumato.curator.plan.curve import MOST_POINTS, curve_needs, plan_curve
 from sfumato.curator.plan.distances import plan_distance
 from sfumato.curator.plan.plan import price_question
 from sfumato.curator.plan.resolved import ResolvedQuestion
 from sfumato.curator.plan.selections import plan_subsample, plan_top, require_listed
-from sfumato.curator.plan.spend import Needs
+from sfumato.curator.plan.spend import Needs, PureSpend
 from sfumato.curator.plan.steps import Choices
 from sfumato.curator.plan.work import MOST_SCANS
 from sfumato.curator.question.measurement import (
@@ -48,6 +52,7 @@ if TYPE_CHECKING:
     from sfumato.curator.lower.lowered_value import LoweredValue
     from sfumato.curator.lower.row_source import RowSource
     from sfumato.curator.payer import Payer, Spending
+    from sfumato.curator.plan.curve import CurvePlan
     from sfumato.curator.plan.distances import Distance, Property
     from sfumato.curator.plan.plan import QuestionPlan
     from sfumato.curator.plan.priced import Plan
@@ -143,6 +148,21 @@ class FrameQuestions:
 
         return Measure(self.payer, text, plan, _read_bounds, _bounds_error)
 
+    def curve(
+        self, relation: Relation, column: Expression, points: int, text: str
+    ) -> Measure[CumulativeCurve]:
+        """Return the question for how many rows lie up to each value of a column."""
+        if parse_whole(points, "points") > MOST_POINTS:
+            raise PolicyError("SF-Q220", f"A curve has at most {MOST_POINTS:,} points.", try_="points=256")
+        plan_curve(self._rows(relation), column, points, PureSpend(Fraction(1)))  # refused here, if at all
+
+        def plan(spending: Spending) -> CurvePlan:
+            rows = self._rows(relation)
+            spend = self.payer.spend(rows.table, curve_needs(rows, column, points), spending)
+            return plan_curve(rows, column, points, spend)
+
+        return Measure(self.payer, text, plan, partial(_read_curve, str(column)), _curve_error)
+
     def partition(self, frame: Frame[Query, Partition], name: str, column: Expression) -> Partition:
         """Return the rows of a frame by the value of a listed column."""
         domain = require_listed(self._rows(frame.relation), column)[1]
@@ -225,6 +245,12 @@ def _read_bounds(plan: QuestionPlan, released: Released) -> ChosenRange:
     return ChosenRange(*ends, Receipt.of(plan, released))
 
 
+def _read_curve(column: str, plan: CurvePlan, released: Released) -> CumulativeCurve:
+    mechanism, noisy = plan.steps[0].mechanism, decode_answer(released.answer)[0]
+    counts = mechanism.estimate([np.array(level) for level in noisy]).estimates
+    return CumulativeCurve(column, mechanism, counts, *plan.subject, Receipt.of(plan, released))
+
+
 def _stretch(domain: Numbers | Periods, low: int, high: int) -> tuple[Any, Any]:
     """Return where the first place begins and where the last ends, within the old bounds; never empty."""
     end = min(high + 1, domain.high)
@@ -252,6 +278,14 @@ def _blocks_error(plan: BlockPlan, spending: Spending) -> SentenceError:
     return SentenceError(
         f"at most {off:,.3g} blocks from the middle one, at 95 %; how much blocks differ is not included"
     )
+
+
+def _curve_error(plan: CurvePlan, spending: Spending) -> SentenceError:
+    mechanism = plan.steps[0].mechanism
+    halves = [
+        mechanism.half_width(0, edge, _USUAL) for edge in {max(1, mechanism.cells // 2), mechanism.cells}
+    ]
+    return SentenceError(f"about ± {max(halves):,.0f} rows at each value, at 95 %")
 
 
 def _bounds_error(plan: QuestionPlan, spending: Spending) -> SentenceError:

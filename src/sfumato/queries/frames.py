@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sfumato.curator.answers.measure import Measure
+    from sfumato.curator.answers.ordered.cumulative_curve import CumulativeCurve
     from sfumato.curator.answers.results import ChosenRange, ChosenValues, NoisyFigure
     from sfumato.curator.catalog.description import TableDescription
     from sfumato.curator.plan.distances import Property
@@ -78,6 +79,10 @@ class QuestionMaker(Protocol[AskedQuestion, Parts]):
     ) -> Measure[NoisyFigure]: ...
 
     def bounds(self, question: Question, text: str) -> Measure[ChosenRange]: ...
+
+    def curve(
+        self, relation: Relation, column: Expression, points: int, text: str
+    ) -> Measure[CumulativeCurve]: ...
 
     def partition(self, frame: Frame[AskedQuestion, Parts], name: str, column: Expression) -> Parts: ...
 
@@ -254,6 +259,12 @@ class Frame(Generic[AskedQuestion, Parts]):
         outside = (1 - kept) / 2
         ends = {"low": quantile(column, outside), "high": quantile(column, 1 - outside)}
         return self.asks.bounds(self.question({**ends}), f"{self.text}.bounds({column!r}, keep={keep})")
+
+    def curve(self, column: str, *, points: int = 256) -> Measure[CumulativeCurve]:
+        """Ask how many rows lie up to each of so many values; all quantiles follow from the one answer."""
+        self._require_plain("curve")
+        text = f"{self.text}.curve({column!r}, points={points})"
+        return self.asks.curve(self.relation, parse_column(column), points, text)
 
     def partition(self, column: str) -> Parts:
         """Split the rows by a listed column into one frame for each value; all are charged together."""

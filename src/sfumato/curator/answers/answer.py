@@ -9,7 +9,7 @@ import numpy as np
 
 from sfumato.curator.answers.levels import agree_levels, level_keys, level_laws
 from sfumato.curator.answers.noise_law import Floats, NoiseLaw
-from sfumato.curator.answers.quantile_intervals import CountsAround
+from sfumato.curator.answers.ordered.quantile_intervals import CountsAround
 from sfumato.curator.catalog.calendar import MONTHS, SECONDS
 from sfumato.curator.catalog.domains import Domain, FreeTexts, Listed, Numbers, Periods
 from sfumato.curator.gate import decode_answer

@@ -11,8 +11,8 @@ import numpy as np
 
 from sfumato.curator.answers.answer import NoisyAnswer, noise_laws
 from sfumato.curator.answers.intervals import find_choice
+from sfumato.curator.answers.ordered.rank_error import rank_error
 from sfumato.curator.answers.post_processing import compute_interval, is_linear
-from sfumato.curator.answers.rank_error import rank_error
 from sfumato.curator.plan.plan import price_question
 from sfumato.curator.plan.spend import PureSpend
 from sfumato.curator.plan.steps import ChoiceStep, DiscoveredKeys

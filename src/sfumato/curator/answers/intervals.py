@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.curator.answers.answer import arrow_type, decode_places
-from sfumato.curator.answers.quantile_intervals import intersect
+from sfumato.curator.answers.ordered.quantile_intervals import intersect
 from sfumato.curator.catalog.domains import FreeTexts, Listed, Numbers, Periods
 from sfumato.curator.plan.aggregates import (
     aggregate_range,

@@ -21,8 +21,8 @@ from sfumato.curator.answers.answer import (
 )
 from sfumato.curator.answers.intervals import choice_interval, column_type, find_choice
 from sfumato.curator.answers.numbers_shown import show_cell, show_label, show_range
+from sfumato.curator.answers.ordered.rank_error import rank_note
 from sfumato.curator.answers.post_processing import compute_figure, compute_interval, is_linear, order_groups
-from sfumato.curator.answers.rank_error import rank_note
 from sfumato.curator.answers.results import Receipt, not_covered
 from sfumato.curator.answers.stages import StagedAnswer
 from sfumato.curator.question.measurement import ChosenAggregate

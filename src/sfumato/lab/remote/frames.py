@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 FRAME_STEPS = ("bounded", "group_by", "join", "per_unit", "select", "units", "where")
 """Steps that make a frame of a frame."""
-LAST_STEPS = ("agg", "bounds", "count", "distance", "histogram", "subsample", "top")
+LAST_STEPS = ("agg", "bounds", "count", "curve", "distance", "histogram", "subsample", "top")
 """Steps that make a question of a frame."""
 GRAPH_STEPS = ("degrees", "edges")
 """What can be asked of a graph."""
@@ -114,6 +114,10 @@ class RemoteFrame:
     def bounds(self, column: str, *, keep: Number = Fraction(99, 100)) -> RemoteQuery:
         """Ask for bounds that hold about this share of the rows, to declare in place of wide ones."""
         return self._ask("bounds", column, keep=keep)
+
+    def curve(self, column: str, *, points: int = 256) -> RemoteQuery:
+        """Ask how many rows lie up to each of so many values; all quantiles follow from the one answer."""
+        return self._ask("curve", column, points=points)
 
     # ---- what is declared ----
 

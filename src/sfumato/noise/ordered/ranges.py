@@ -17,6 +17,7 @@ from sfumato.noise.histograms import parse_histogram
 from sfumato.noise.laplace import LaplaceNoise
 from sfumato.noise.ordered.trees import SumTree, build_tree
 from sfumato.noise.sampling.bits import OS
+from sfumato.privacy.canonical import tagged
 from sfumato.privacy.events import price_laplace
 from sfumato.privacy.exact import parse_interval_level, parse_positive, parse_whole
 
@@ -40,6 +41,7 @@ _TRIED = (2, 3, 4, 6, 8, 12, 16, 24, 32, 64)
 _ROOT = 2**20  # denominator of a rounded square root
 
 
+@tagged("RangeSums", "cells", "branching", "noise")
 @dataclass(frozen=True, slots=True)
 class RangeSums:
     """Adds noise to the sums of a tree over the cells, and answers every range from all of them.
@@ -87,8 +89,15 @@ class RangeSums:
 
     def release(self, counts: Any, *, rows: int | None = None, source: BitSource = OS) -> Ranges:
         """Return a release that answers every range. `rows`, as priced, is for auditors only."""
+        return self.estimate(self.release_sums(counts, rows=rows, source=source))
+
+    def release_sums(self, counts: Any, *, rows: int | None = None, source: BitSource = OS) -> list[IntArray]:
+        """Return the noisy sums of every level of the tree, from the cells on."""
         exact = parse_histogram(counts, self.cells)
-        noisy = observed(self, exact, rows, lambda: self._noisy(exact, source))
+        return observed(self, exact, rows, lambda: self._noisy(exact, source))
+
+    def estimate(self, noisy: list[IntArray]) -> Ranges:
+        """Return what answers every range, from the noisy sums of every level."""
         return Ranges(self, self.tree.estimate_cells(noisy))
 
     def variance(self, start: int, stop: int) -> float:
@@ -103,12 +112,16 @@ class RangeSums:
     def half_width(self, start: int, stop: int, confidence: Number) -> float:
         """Return half the width of the answer's interval, by its second and fourth moments."""
         _inside(start, stop, self.cells)
-        weights, noise = np.concatenate(self.tree.range_weights(start, stop)), self.noise.moments
-        second, fourth = float((weights**2).sum()), float((weights**4).sum())
+        return float(self.half_widths(np.concatenate(self.tree.range_weights(start, stop)), confidence))
+
+    def half_widths(self, weights: NDArray[np.float64], confidence: Number) -> NDArray[np.float64]:
+        """Return half the widths of weighted sums of all noise, for weights along the last axis."""
+        second, fourth = (np.asarray((weights**power).sum(axis=-1)) for power in (2, 4))
         z = NormalDist().inv_cdf((1 + parse_interval_level(confidence)) / 2)
         # Cornish and Fisher's expansion: a sum of few Laplace noises has heavier tails than a normal law.
-        stretch = z + (z**3 - 3 * z) * noise.excess * fourth / second**2 / 24
-        return stretch * math.sqrt(second * noise.variance)
+        heavier = np.divide(fourth, second**2, out=np.zeros_like(second), where=second > 0)
+        stretch = z + (z**3 - 3 * z) * self.noise.moments.excess * heavier / 24
+        return np.asarray(stretch * np.sqrt(second * self.noise.moments.variance))
 
     def _noisy(self, counts: IntArray, source: BitSource) -> list[IntArray]:
         levels = self.tree.sum_levels(counts)

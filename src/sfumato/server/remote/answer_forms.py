@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sfumato.curator.answers.degrees import Degrees
+from sfumato.curator.answers.ordered.cumulative_curve import CumulativeCurve
 from sfumato.curator.answers.release import Release
 from sfumato.curator.answers.results import ChosenRange, ChosenValues, NoisyFigure
 from sfumato.curator.catalog.description import PublicFacts
@@ -39,7 +40,7 @@ def write_form(answer: Any, write: Callable[[Any], dict[str, Any]]) -> dict[str,
                 "lines": lines,
                 "said": answer.sentences(),
             }
-        case UnionAnswer() | Degrees():
+        case UnionAnswer() | Degrees() | CumulativeCurve():
             return _write_table(answer)
         case dict():
             parts = [{"value": [key, name_value(key)], "answer": write(each)} for key, each in answer.items()]
@@ -47,7 +48,7 @@ def write_form(answer: Any, write: Callable[[Any], dict[str, Any]]) -> dict[str,
     return {"form": type(answer).__name__}
 
 
-def _write_table(answer: UnionAnswer | Degrees) -> dict[str, Any]:
+def _write_table(answer: UnionAnswer | Degrees | CumulativeCurve) -> dict[str, Any]:
     table = answer.to_arrow()
     receipts = answer.receipts if isinstance(answer, UnionAnswer) else (answer.receipt,)
     return {

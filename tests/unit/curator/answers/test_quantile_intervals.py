@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.curator.answers.quantile_intervals import CountsAround, half_widths, intersect
+from sfumato.curator.answers.ordered.quantile_intervals import CountsAround, half_widths, intersect
 from sfumato.curator.answers.release import Release
 from sfumato.curator.plan.sensitivity import SumSensitivity
 from sfumato.noise import GaussianNoise, Histograms, LaplaceNoise, QuantilesMechanism, Surroundings

@@ -57,8 +57,8 @@ class CountsAround:
         above = self._gaps(np.clip(chosen + 1 + away[:, None], 0, self.size), share, confidence)
         # Beyond the furthest edge, the quantile may be anywhere up to the end of the grid.
         reach = np.append(away, self.size)
-        low = chosen - reach[_nearest_passed(below[0] < -below[1])]
-        high = chosen + reach[_nearest_passed(above[0] > above[1])]
+        low = chosen - reach[nearest_passed(below[0] < -below[1])]
+        high = chosen + reach[nearest_passed(above[0] > above[1])]
         return np.maximum(low, 0), np.minimum(high, self.size - 1)
 
     def _gaps(self, edges: NDArray[np.int64], share: Fraction, confidence: float) -> tuple[Floats, Floats]:
@@ -76,7 +76,7 @@ class CountsAround:
         return known, halves
 
 
-def _nearest_passed(passed: NDArray[np.bool_]) -> NDArray[np.intp]:
+def nearest_passed(passed: NDArray[np.bool_]) -> NDArray[np.intp]:
     """Return the first of the last rows that all passed, or the number of rows where the last did not.
 
     Edges are looked at from the furthest inwards, up to the first in doubt. So only one edge can be passed
