@@ -3,12 +3,13 @@
     python benchmarks/noise.py [rounds]
 
 NumPy's is neither exact nor made for secrets; it is the measure of what noise could cost at the least. Shaped
-noise is measured against the same number of Laplace draws. The first draw is that of a fresh process, after its
+noise is measured against the same number of Laplace draws. The first draw is that of a fresh process, beyond
 imports.
 """
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
 import time
@@ -123,7 +124,7 @@ def main(rounds: int = 7) -> None:
         compare(name, GaussianNoise(Fraction(scale)), lambda s=scale: rng.normal(0, s, DRAWS), rounds)
     cells("laplace", LaplaceNoise(Fraction(10)), rounds)
     cells("gaussian", GaussianNoise(Fraction(10)), rounds)
-    for scale in (10, 1000, 2**20):
+    for scale in (10, 100, 1000, 2**20):
         shapes(scale, rounds)
     singles()
 

@@ -127,7 +127,9 @@ def draw_geometric(scale: Fraction, count: int, source: BitSource) -> IntArray:
     """Return `count` independent numbers g ≥ 0 with probabilities in proportion to e^(−g / scale)."""
     # Laplace noise is such a g, or −1 − g, with an independent sign.
     drawn = draw_laplace(scale, count, source)
-    return np.where(drawn < 0, -1 - drawn, drawn)
+    if drawn.dtype == object:
+        return np.where(drawn < 0, -1 - drawn, drawn)
+    return drawn ^ (drawn >> 63)  # xor with −1 is x ↦ −1 − x
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,11 +113,13 @@ class RadiusSampler:
         places: Any = np.zeros(count, dtype=np.int64)
         if self.table is not None:
             places = self.table.draw(count, source).astype(np.int64)
-        orders, each = self.orders[places].T, np.arange(count)
-        drawn = draw_geometric(self.scale, self.rows * count, source).reshape(self.rows, count)
+        orders = self.orders.T.take(places, axis=1)
+        sums: Any = draw_geometric(self.scale, self.rows * count, source).reshape(self.rows, count)
         # The first radius takes the sum of the first orders + 1 numbers, the second of those that follow.
-        sums: Any = np.cumsum(drawn, axis=0)
+        for row in range(1, self.rows):
+            sums[row] += sums[row - 1]
         ends = np.cumsum(orders + 1, axis=0) - 1
-        taken: Any = sums[ends, each]
+        taken: Any = sums.ravel().take(ends * count + np.arange(count))
         taken[1:] -= taken[:-1].copy()
-        return np.asarray(taken + orders)
+        taken += orders
+        return np.asarray(taken)

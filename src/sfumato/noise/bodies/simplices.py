@@ -134,22 +134,23 @@ class SimplicesNoise(ShapedNoise):
             return np.asarray(high - low)[None]
         parts = _draw_parts(self.size - 1, high, low, source)
         drawn: Any = np.concatenate([(high - low)[None], parts])
-        pairs = np.array(_pairs(self.columns), dtype=np.intp)
-        found: IntArray = _accept(drawn, pairs, high, low, source) if pairs.size else drawn
+        found: IntArray = _accept(drawn, _pairs(self.columns), high, low, source)
         return found
 
 
-def _accept(drawn: Any, pairs: NDArray[np.intp], high: Any, low: Any, source: BitSource) -> Any:
+def _accept(drawn: Any, pairs: list[int], high: Any, low: Any, source: BitSource) -> Any:
     """Draw pairs again until their last part, too, lies from −low to high. At least half of all pairs do."""
-    last = drawn[0] - drawn[pairs] - drawn[pairs + 1]
-    at, cells = np.nonzero((last > high) | (last < -low))
-    first = pairs[at]
-    while cells.size:
-        again: Any = _draw_parts(2, high[cells], low[cells], source)
-        drawn[first, cells], drawn[first + 1, cells] = again
-        last = drawn[0, cells] - again[0] - again[1]
-        refused = np.flatnonzero((last > high[cells]) | (last < -low[cells]))
-        first, cells = first[refused], cells[refused]
+    for first in pairs:
+        # The last part exceeds `high` where the pair is below −low together, and is below −low where the
+        # pair exceeds `high`.
+        sums = drawn[first] + drawn[first + 1]
+        cells = np.flatnonzero((sums > high) | (sums < -low))
+        while cells.size:
+            most, least = high[cells], low[cells]
+            again: Any = _draw_parts(2, most, least, source)
+            drawn[first, cells], drawn[first + 1, cells] = again
+            sums = again[0] + again[1]
+            cells = cells[(sums > most) | (sums < -least)]
     return drawn
 
 
