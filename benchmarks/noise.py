@@ -100,12 +100,7 @@ print(first * 1e3, (time.process_time() - start) / 5000 * 1e6)
 
 def singles() -> None:
     """The first draw of a fresh process, and one draw after another."""
-    for kind, scale in (
-        ("LaplaceNoise", 10),
-        ("LaplaceNoise", 10**6),
-        ("GaussianNoise", 30),
-        ("GaussianNoise", 10**6),
-    ):
+    for kind, scale in itertools.product(("LaplaceNoise", "GaussianNoise"), (30, 10**6)):
         code = FIRST.format(kind=kind, scale=scale)
         run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
         first, each = map(float, run.stdout.split())

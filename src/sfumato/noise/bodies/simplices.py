@@ -134,23 +134,24 @@ class SimplicesNoise(ShapedNoise):
             return np.asarray(high - low)[None]
         parts = _draw_parts(self.size - 1, high, low, source)
         drawn: Any = np.concatenate([(high - low)[None], parts])
-        found: IntArray = _accept(drawn, _pairs(self.columns), high, low, source)
+        pairs = _pairs(self.columns)
+        found: IntArray = _accept(drawn, pairs, high, low, source) if pairs else drawn
         return found
 
 
 def _accept(drawn: Any, pairs: list[int], high: Any, low: Any, source: BitSource) -> Any:
     """Draw pairs again until their last part, too, lies from −low to high. At least half of all pairs do."""
-    for first in pairs:
-        # The last part exceeds `high` where the pair is below −low together, and is below −low where the
-        # pair exceeds `high`.
-        sums = drawn[first] + drawn[first + 1]
-        cells = np.flatnonzero((sums > high) | (sums < -low))
-        while cells.size:
-            most, least = high[cells], low[cells]
-            again: Any = _draw_parts(2, most, least, source)
-            drawn[first, cells], drawn[first + 1, cells] = again
-            sums = again[0] + again[1]
-            cells = cells[(sums > most) | (sums < -least)]
+    first, most, least = np.array(pairs), np.tile(high, len(pairs)), np.tile(low, len(pairs))
+    both = [drawn[places].ravel() for places in (first, first + 1)]
+    refused = np.arange(len(most))
+    while refused.size:
+        # The last part lies below −low where the others exceed high together, and the other way round.
+        sums, highest, lowest = both[0][refused] + both[1][refused], most[refused], least[refused]
+        refused = refused[(sums > highest) | (sums < -lowest)]
+        again: Any = _draw_parts(2, most[refused], least[refused], source)
+        both[0][refused], both[1][refused] = again
+    for places, parts in zip((first, first + 1), both, strict=True):
+        drawn[places] = parts.reshape(len(pairs), -1)
     return drawn
 
 
