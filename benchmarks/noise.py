@@ -2,11 +2,15 @@
 
     python benchmarks/noise.py [rounds]
 
-NumPy's is neither exact nor made for secrets; it is the measure of what noise could cost at the least.
+NumPy's is neither exact nor made for secrets; it is the measure of what noise could cost at the least. Shaped
+noise is measured against the same number of Laplace draws. The first draw is that of a fresh process, beyond
+imports.
 """
 
 from __future__ import annotations
 
+import itertools
+import subprocess
 import sys
 import time
 from fractions import Fraction
@@ -14,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.noise import GaussianNoise, LaplaceNoise
+from sfumato.noise import BoxNoise, GaussianNoise, LaplaceNoise, SimplicesNoise
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,6 +59,54 @@ def cells(name: str, mechanism: LaplaceNoise | GaussianNoise, rounds: int) -> No
     print(f"{CELLS:,} cells, {name} 10: {taken * 1e3:.2f} ms")
 
 
+SHAPES: dict[str, Callable[[Fraction], BoxNoise | SimplicesNoise]] = {
+    "box of 3": lambda scale: BoxNoise((1, 5, 7), scale),
+    "box of 9": lambda scale: BoxNoise((3,) * 9, scale),
+    "2 columns": lambda scale: SimplicesNoise((1, 1), scale),
+    "2 nullable": lambda scale: SimplicesNoise((2, 2), scale),
+    "8 columns": lambda scale: SimplicesNoise((1,) * 8, scale),
+    "8 nullable": lambda scale: SimplicesNoise((2,) * 8, scale),
+}
+
+
+def shapes(scale: int, rounds: int) -> None:
+    """What one number of shaped noise costs, in numbers of Laplace noise of the same scale."""
+    for name, make in SHAPES.items():
+        noise = make(Fraction(scale))
+        exact = np.zeros((noise.size, DRAWS // 4 // noise.size), dtype=np.int64)
+        plain = np.zeros(exact.size, dtype=np.int64)
+        mine, laplace = best(
+            lambda noise=noise, exact=exact: noise.release(exact),
+            lambda plain=plain: LaplaceNoise(Fraction(scale)).release(plain),
+            rounds,
+        )
+        print(f"{name:<12} {scale:>8}{mine / exact.size * 1e9:>8.1f} ns{mine / laplace:>7.2f} x Laplace")
+
+
+FIRST = """
+import time, numpy as np, sfumato as sf
+noise = sf.noise.{kind}({scale})
+start = time.process_time()
+noise.release(np.zeros(1, dtype=np.int64))
+first = time.process_time() - start
+for _ in range(100):
+    noise.release(np.zeros(1, dtype=np.int64))
+start = time.process_time()
+for _ in range(5000):
+    noise.release(np.zeros(1, dtype=np.int64))
+print(first * 1e3, (time.process_time() - start) / 5000 * 1e6)
+"""
+
+
+def singles() -> None:
+    """The first draw of a fresh process, and one draw after another."""
+    for kind, scale in itertools.product(("LaplaceNoise", "GaussianNoise"), (30, 10**6)):
+        code = FIRST.format(kind=kind, scale=scale)
+        run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        first, each = map(float, run.stdout.split())
+        print(f"{kind} {scale}: first {first:.2f} ms, then {each:.1f} µs each")
+
+
 def main(rounds: int = 7) -> None:
     rng = np.random.default_rng()
     GaussianNoise(Fraction(3)).release(np.zeros(1, dtype=np.int64))  # what all σ share is made once
@@ -67,6 +119,9 @@ def main(rounds: int = 7) -> None:
         compare(name, GaussianNoise(Fraction(scale)), lambda s=scale: rng.normal(0, s, DRAWS), rounds)
     cells("laplace", LaplaceNoise(Fraction(10)), rounds)
     cells("gaussian", GaussianNoise(Fraction(10)), rounds)
+    for scale in (10, 100, 1000, 2**20):
+        shapes(scale, rounds)
+    singles()
 
 
 if __name__ == "__main__":

@@ -11,9 +11,9 @@ import numpy as np
 from sfumato.noise.additive import NoiseMoments, gaussian_moments, parse_scale
 from sfumato.noise.audit_hook import observed
 from sfumato.noise.sampling.bits import OS
-from sfumato.noise.sampling.gaussian_table import WIDEST, build_gaussian_table
+from sfumato.noise.sampling.gaussian_table import WIDEST, gaussian_sampler
 from sfumato.noise.sampling.gaussian_wide import WideGaussianSampler
-from sfumato.noise.sampling.integers import add_noise
+from sfumato.noise.sampling.integers import add_noise, as_integers
 from sfumato.noise.sampling.inversion import draw_in_blocks, half_width
 from sfumato.noise.sampling.normal import RoundedNormal
 from sfumato.privacy import events
@@ -102,8 +102,12 @@ class GaussianNoise:
         return np.asarray(np.rint(float(self.sigma) * ndtri(chances)))
 
     def _noisy(self, exact: IntArray, source: BitSource) -> IntArray:
-        sampler = (
-            build_gaussian_table(self.sigma) if self.sigma <= WIDEST else WideGaussianSampler(self.sigma)
-        )
-        noise = draw_in_blocks(lambda count: sampler.draw(count, source), exact.size)
-        return add_noise(exact, noise.reshape(exact.shape))
+        return add_noise(exact, draw_gaussian(self.sigma, exact.size, source).reshape(exact.shape))
+
+
+def draw_gaussian(sigma: Fraction, count: int, source: BitSource) -> IntArray:
+    """Return `count` independent draws of Gaussian noise, rounded to integers."""
+    sampler = gaussian_sampler(sigma) if sigma <= WIDEST else WideGaussianSampler(sigma)
+    if count == 1:
+        return as_integers([sampler.draw_one(source)])
+    return draw_in_blocks(lambda block: sampler.draw(block, source), count)

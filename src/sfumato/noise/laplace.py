@@ -15,7 +15,7 @@ from sfumato.noise.additive import NoiseMoments, laplace_moments, parse_scale
 from sfumato.noise.audit_hook import observed
 from sfumato.noise.sampling.bits import OS
 from sfumato.noise.sampling.enclosure import Enclosure, bracket, exp_minus, geometric_sequence
-from sfumato.noise.sampling.integers import add_noise
+from sfumato.noise.sampling.integers import add_noise, as_integers
 from sfumato.noise.sampling.inversion import InversionTable, draw_in_blocks, half_width
 from sfumato.privacy.canonical import tagged
 from sfumato.privacy.events import DiscreteLaplace, price_laplace
@@ -33,6 +33,9 @@ _LEAST_DEVIATION = 1e-12
 """A planned deviation is at least this, so that learners may divide by it."""
 _FEW = 1 << 14
 """Most draws for which building large tables takes longer than drawing from small ones."""
+
+_SINGLY = 2
+"""Most draws that are made one by one, which takes less time than arrays do."""
 
 
 @tagged("Laplace", "scale")
@@ -108,10 +111,25 @@ class LaplaceNoise:
         return np.asarray(np.sign(chances - 0.5) * np.maximum(np.ceil(-scale * np.log(beyond)) - 1, 0))
 
     def _noisy(self, exact: IntArray, source: BitSource) -> IntArray:
-        # Few draws use small tables, which are quick to build; many draws repay large ones.
-        sampler = _sampler(self.scale, SMALL if exact.size <= _FEW else LARGE)
-        noise = draw_in_blocks(lambda count: sampler.draw(count, source), exact.size)
-        return add_noise(exact, noise.reshape(exact.shape))
+        return add_noise(exact, draw_laplace(self.scale, exact.size, source).reshape(exact.shape))
+
+
+def draw_laplace(scale: Fraction, count: int, source: BitSource) -> IntArray:
+    """Return `count` independent draws of integer Laplace noise."""
+    # Few draws use small tables, which are quick to build; many draws repay large ones.
+    sampler = _sampler(scale, SMALL if count <= _FEW else LARGE)
+    if count <= _SINGLY:
+        return as_integers([sampler.draw_one(source) for _ in range(count)])
+    return draw_in_blocks(lambda block: sampler.draw(block, source), count)
+
+
+def draw_geometric(scale: Fraction, count: int, source: BitSource) -> IntArray:
+    """Return `count` independent numbers g ≥ 0 with probabilities in proportion to e^(−g / scale)."""
+    # Laplace noise is such a g, or −1 − g, with an independent sign.
+    drawn = draw_laplace(scale, count, source)
+    if drawn.dtype == object:
+        return np.where(drawn < 0, -1 - drawn, drawn)
+    return drawn ^ (drawn >> 63)  # xor with −1 is x ↦ −1 − x
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +221,14 @@ class LaplaceSampler:
         for digit in self.digits:
             geometric = geometric * self.base + digit.draw(count, source)
         return geometric ^ flip
+
+    def draw_one(self, source: BitSource) -> int:
+        """Return one draw, as `draw` does, without arrays."""
+        leading = self.quotient.draw_one(source)
+        geometric = leading if leading >= 0 else -1 - leading
+        for digit in self.digits:
+            geometric = geometric * self.base + digit.draw_one(source)
+        return geometric if leading >= 0 else -1 - geometric
 
 
 @dataclass(frozen=True, slots=True)

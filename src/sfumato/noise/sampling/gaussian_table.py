@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sfumato.noise.sampling.deferred import DeferredTable, guess_normal
 from sfumato.noise.sampling.inversion import InversionTable
 from sfumato.noise.sampling.normal import CELLS, REACH, RoundedNormal, magnitude_table, normal_density
 
@@ -26,6 +27,17 @@ privacy does not depend on it, as both draw from the same law."""
 
 _ERROR = 2 ** (64 - 35)
 _BRACKET = 2 * _ERROR
+
+
+@lru_cache(maxsize=32)
+def gaussian_sampler(sigma: Fraction) -> DeferredTable:
+    """Return the sampler of `RoundedNormal(sigma)`, for σ up to WIDEST."""
+    deviation = float(sigma)
+    return DeferredTable(
+        RoundedNormal(sigma),
+        lambda chance: round(deviation * guess_normal(chance)),
+        lambda: build_gaussian_table(sigma),
+    )
 
 
 @lru_cache(maxsize=32)

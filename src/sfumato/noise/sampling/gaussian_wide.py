@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from sfumato.noise.sampling.enclosure import exp_minus
 from sfumato.noise.sampling.inversion import UniformDraw
-from sfumato.noise.sampling.normal import CELLS, magnitude_table
+from sfumato.noise.sampling.normal import CELLS, REACH, magnitude_sampler
 
 if TYPE_CHECKING:
     from sfumato.noise.sampling.bits import BitSource
@@ -53,10 +53,23 @@ class WideGaussianSampler:
 
     def draw(self, count: int, source: BitSource) -> IntArray:
         """Return `count` independent draws, as Python integers if one lies beyond the table of cells."""
-        cells = magnitude_table().draw(count, source)
+        cells = magnitude_sampler().draw(count, source)
         if cells.dtype == object:
             return np.array([draw_in_cell(cell, self.sigma, source) for cell in cells.tolist()], dtype=object)
         return self._draw_in(cells.astype(np.int64, copy=False), source)
+
+    def draw_one(self, source: BitSource) -> int:
+        """Return one draw, as `draw` does, without arrays."""
+        cell = magnitude_sampler().draw_one(source)
+        if cell > REACH:
+            return draw_in_cell(cell, self.sigma, source)
+        word = int(source.words(1)[0])
+        coin, place = word >> _PLACE_BITS & _COIN, UniformDraw(word & _PLACE, _PLACE_BITS, source)
+        # The first comparison is that of `_draw_in`, and decides nearly always.
+        if coin >= 32764 - 8 * cell and not accepts_place(cell, place, UniformDraw(coin, 15, source)):
+            return draw_in_cell(cell, self.sigma, source)
+        magnitude = round_magnitude(self.sigma, cell, place)
+        return -magnitude if word >> 63 else magnitude
 
     def _draw_in(self, cells: _Ints, source: BitSource) -> _Ints:
         """Return a draw in each cell."""
@@ -140,7 +153,10 @@ def accepts_place(cell: int, place: UniformDraw, coin: UniformDraw) -> bool:
 def round_magnitude(sigma: Fraction, cell: int, place: UniformDraw) -> int:
     """Return the integer nearest to σ · (cell + place) / CELLS, learning bits until they decide."""
     while True:
-        low, high = (math.floor(sigma * (cell + end) / CELLS + Fraction(1, 2)) for end in _ends(place))
+        # Both ends are (cell · 2^bits + value) / 2^bits, times σ / CELLS, rounded half up, in integers.
+        over = 2 * CELLS * sigma.denominator << place.bits
+        first = ((cell << place.bits) + place.value) * 2 * sigma.numerator + over // 2
+        low, high = first // over, (first + 2 * sigma.numerator) // over
         if low == high:
             return low
         place.extend()

@@ -27,8 +27,18 @@ def parse_integers(values: Any) -> IntArray:
     return _narrowed(array)
 
 
+def as_integers(values: list[int]) -> IntArray:
+    """Return integers as an array of 64 bits, or of Python integers where one does not fit."""
+    try:
+        return np.array(values, dtype=np.int64)
+    except OverflowError:
+        return np.array(values, dtype=object)
+
+
 def add_noise(exact: IntArray, noise: IntArray) -> IntArray:
     """Return exact + noise, as 64-bit integers if all of them fit. The noise array may be overwritten."""
+    if exact.size == 1:
+        return as_integers([int(exact.item()) + int(noise.item())]).reshape(exact.shape)
     # Adding in place saves an allocation; a sum that might wrap around is made in Python integers instead.
     if exact.dtype == np.int64 and noise.dtype == np.int64 and _fits(exact, noise):
         return np.add(exact, noise, out=noise)

@@ -92,13 +92,13 @@ def invert(law: IntegerLaw, number: PartialNumber, near: int = 0) -> int:
     """Return the k with P(X < k) ≤ number < P(X < k + 1), searched outwards from `near`."""
     # Doubling steps find an interval that holds k however far out it lies; bisection then finds k.
     low, high, step = near, near + 1, 1
-    while not _reaches(number, law, low):
+    while not reaches(number, law, low):
         low, high, step = low - step, low, 2 * step
-    while _reaches(number, law, high):
+    while reaches(number, law, high):
         low, high, step = high, high + step, 2 * step
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if _reaches(number, law, middle) else (low, middle)
+        low, high = (middle, high) if reaches(number, law, middle) else (low, middle)
     return low
 
 
@@ -121,7 +121,7 @@ def tail_quantile(law: IntegerLaw, probability: Fraction) -> int:
     return invert(law, RationalNumber(1 - probability)) + 1
 
 
-def _reaches(number: PartialNumber, law: IntegerLaw, k: int) -> bool:
+def reaches(number: PartialNumber, law: IntegerLaw, k: int) -> bool:
     """Return whether P(X < k) ≤ number, learning bits until they decide it."""
     while True:
         [threshold] = law.bracket_cdf(range(k, k + 1), number.bits)
@@ -172,6 +172,15 @@ class InversionTable:
         drawn = np.add(cells, self.first, dtype=np.int64)
         crossed = np.flatnonzero(cells < 0)
         return self._refine(drawn, crossed, leading[crossed], source) if crossed.size else drawn
+
+    def draw_one(self, source: BitSource) -> int:
+        """Return one draw from the same bits as `draw` reads, without arrays where sixteen of them decide."""
+        leading = int(source.words(1)[0]) % 2**16
+        cell = int(self.cells[leading])
+        if cell >= 0:
+            return cell + self.first
+        drawn, place = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.intp)
+        return int(self._refine(drawn, place, np.array([leading], dtype=np.uint16), source)[0])
 
     def _refine(
         self,

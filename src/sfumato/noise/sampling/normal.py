@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
+from sfumato.noise.sampling.deferred import DeferredTable, guess_normal
 from sfumato.noise.sampling.enclosure import Enclosure, bracket, exp_minus
 from sfumato.noise.sampling.inversion import InversionTable
 
@@ -49,6 +50,16 @@ class RoundedNormal:
     def _below(self, x: Fraction, bits: int) -> int:
         [distance] = bracket(lambda precision: [central_probability(abs(x), precision)], bits)
         return (1 << bits - 1) + (distance if x > 0 else -distance - 2)
+
+
+@lru_cache(maxsize=1)
+def magnitude_sampler() -> DeferredTable:
+    """Return the sampler of `NormalMagnitude`, which builds its table only if more than a few are drawn."""
+    return DeferredTable(NormalMagnitude(), _guess_cell, magnitude_table)
+
+
+def _guess_cell(chance: float) -> int:
+    return int(guess_normal((1 + chance) / 2) * CELLS)
 
 
 @lru_cache(maxsize=1)
