@@ -5,6 +5,7 @@ Only public facts come in: the catalog, the question and the spend. Nothing here
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from sfumato.curator.plan.caveats import list_caveats
 from sfumato.curator.plan.noisy_sum import NoisySum
 from sfumato.curator.plan.priced import Plan
 from sfumato.curator.plan.resolved import ResolvedQuestion
+from sfumato.curator.plan.shaped_sum import ShapedSum
 from sfumato.curator.plan.spend import PureSpend
 from sfumato.curator.plan.steps import ChoiceMechanism, Choices, DiscoveredKeys, QuestionStep, Sums
 from sfumato.curator.question.measurement import (
@@ -26,18 +28,22 @@ from sfumato.curator.question.measurement import (
 from sfumato.engines import program as engine
 from sfumato.noise import (
     ExtremeMechanism,
+    LaplaceNoise,
     ModeMechanism,
     QuantilesMechanism,
     ThresholdedNoise,
     TruncatedGeometric,
 )
+from sfumato.noise.additive import LARGEST, SMALLEST
 from sfumato.privacy.events import Parallel, Repeated
 
 if TYPE_CHECKING:
     from fractions import Fraction
 
     from sfumato.curator.plan.resolved import Tables
-    from sfumato.curator.plan.spend import Spend
+    from sfumato.curator.plan.shapes import ShapedSums
+    from sfumato.curator.plan.spend import Spend, Split
+    from sfumato.curator.plan.steps import MeasuredSum
     from sfumato.curator.plan.summands import Summand
     from sfumato.engines.values import Value
 
@@ -60,12 +66,29 @@ class QuestionPlan(Plan[QuestionStep, ResolvedQuestion]):
         """The snapshots that the question reads."""
         return tuple(table.snapshot_name for table in self.resolved.source.tables)
 
+    @property
+    def summands(self) -> tuple[Summand, ...]:
+        """The sums of the answer, in its order."""
+        return self.resolved.summands
+
     @cached_property
-    def measured(self) -> tuple[NoisySum[Summand], ...]:
-        """The noisy sums, in the order of the answer."""
+    def measured(self) -> tuple[MeasuredSum, ...]:
+        """The sums with noise: one for each of the answer, or a shape for several and then the others."""
         # Levels measure the same sums, each with noise of its own.
         steps = self.steps_of_levels[0]
         return tuple(each for step in steps if not isinstance(step, Choices) for each in step.measured)
+
+    @property
+    def shaped(self) -> ShapedSums | None:
+        """How sums follow from the coordinates of a shape, if this plan has one."""
+        return self.resolved.shaped if any(isinstance(each, ShapedSum) for each in self.measured) else None
+
+    def with_shape(self, shaped: bool) -> QuestionPlan:
+        """Return the plan of the same question whose noise is shaped, or is not; itself if it is so."""
+        if not isinstance(self.spend, PureSpend) or shaped is (self.shaped is not None):
+            return self
+        other = price_question(self.resolved, replace(self.spend, shaped=shaped), self.named[0][1:])
+        return replace(other, bias=self.bias)
 
     @property
     def steps_of_levels(self) -> tuple[tuple[QuestionStep, ...], ...]:
@@ -95,7 +118,7 @@ class QuestionPlan(Plan[QuestionStep, ResolvedQuestion]):
 
     @cached_property
     def _places(self) -> dict[Aggregate, tuple[int, ...]]:
-        at = {each.of: place for place, each in enumerate(self.measured)}
+        at = {each: place for place, each in enumerate(self.summands)}
         found = self.resolved.summands_of.items()
         return {aggregate: tuple(at[each] for each in parts) for aggregate, parts in found}
 
@@ -112,9 +135,11 @@ def price_question(resolved: ResolvedQuestion, spend: Spend, refines: tuple[str,
     request, to be charged and drawn anew.
     """
     named = ("refined", *refines) if refines else ("question",)
-    steps = _steps(resolved, spend)
+    steps = _shaped_steps(resolved, spend) or _steps(resolved, spend)
     reads = resolved.source.tables
     bare = resolved.without_nulls
+    # What was asked before there were groups for missing keys, or shapes, is still found by what it was.
+    before = bare is not resolved or _has_shape(steps)
     return QuestionPlan(
         resolved.table,
         spend,
@@ -123,7 +148,7 @@ def price_question(resolved: ResolvedQuestion, spend: Spend, refines: tuple[str,
         tuple(list_caveats(resolved, steps)),
         (named,),
         reads=reads,
-        known_as=() if bare is resolved else _steps(bare, spend),
+        known_as=_steps(bare, spend) if before else (),
     )
 
 
@@ -155,14 +180,53 @@ def _steps(resolved: ResolvedQuestion, spend: Spend) -> tuple[QuestionStep, ...]
     for at, level in enumerate(resolved.levels):
         own = zip(resolved.summands, split.sums[at * size : (at + 1) * size], strict=True)
         measured = tuple(_measured(level, each, spend, part) for each, part in own)
-        if resolved.discovers_keys:
-            return (_discovered_keys(resolved, measured, spend, split.other),)
-        keys = tuple(key.engine_key() for key in level.keys)
-        sums = engine.CellSums(*level.rows, keys, tuple(each.of.term for each in measured))
-        steps += [Sums(sums, measured)] if measured else []
-        # What is chosen is lowered once; only the groups of a level are its own.
-        steps += [_choices(level, *each, spend.choice(split.other)) for each in resolved.choices]
+        steps += _question_steps(level, measured, spend, split, resolved.choices)
     return tuple(steps)
+
+
+def _question_steps(
+    resolved: ResolvedQuestion,
+    measured: tuple[MeasuredSum, ...],
+    spend: Spend,
+    split: Split,
+    # What is chosen is lowered once; only the groups of a level are its own.
+    choices: tuple[tuple[LoweredValue, tuple[ChosenAggregate, ...]], ...],
+) -> tuple[QuestionStep, ...]:
+    """Return the steps that measure these sums and choose these values, of one level."""
+    if resolved.discovers_keys:
+        return (_discovered_keys(resolved, measured, spend, split.other),)
+    keys = tuple(key.engine_key() for key in resolved.keys)
+    sums = engine.CellSums(*resolved.rows, keys, _terms(measured))
+    chosen = tuple(_choices(resolved, *each, spend.choice(split.other)) for each in choices)
+    return ((Sums(sums, measured),) if measured else ()) + chosen
+
+
+def _terms(measured: tuple[MeasuredSum, ...]) -> tuple[engine.Term, ...]:
+    """Return what the engine sums, in the order in which it is measured."""
+    return tuple(
+        each.term for one in measured for each in (one.sums if isinstance(one, ShapedSum) else (one.of,))
+    )
+
+
+def _has_shape(steps: tuple[QuestionStep, ...]) -> bool:
+    sums = [step for step in steps if not isinstance(step, Choices)]
+    return any(isinstance(each, ShapedSum) for step in sums for each in step.measured)
+
+
+def _shaped_steps(resolved: ResolvedQuestion, spend: Spend) -> tuple[QuestionStep, ...] | None:
+    """Return the steps whose sums share a noise; None where that is not wanted or cannot be drawn."""
+    needs, shaped = resolved.needs.shaped, resolved.shaped
+    if needs is None or shaped is None or not isinstance(spend, PureSpend) or not spend.shaped:
+        return None
+    split = spend.split(needs)
+    sensitivity = resolved.contribution.shape_sensitivity(shaped.shape.width)
+    scale = sensitivity.l1 / (spend.epsilon * split.sums[0])
+    if shaped.shape.columns or not SMALLEST <= scale <= LARGEST:
+        return None
+    own = zip(resolved.sums_apart, split.sums[1:], strict=True)
+    apart = tuple(_measured(resolved, each, spend, part) for each, part in own)
+    measured: tuple[MeasuredSum, ...] = (ShapedSum(shaped.shape, sensitivity, LaplaceNoise(scale)), *apart)
+    return _question_steps(resolved, measured, spend, split, resolved.choices)
 
 
 def _measured(
@@ -197,14 +261,14 @@ def _choice_mechanism(asked: tuple[ChosenAggregate, ...], epsilon: Fraction, cel
 
 
 def _discovered_keys(
-    resolved: ResolvedQuestion, measured: tuple[NoisySum[Summand], ...], spend: Spend, part: Fraction
+    resolved: ResolvedQuestion, measured: tuple[MeasuredSum, ...], spend: Spend, part: Fraction
 ) -> DiscoveredKeys:
     if not isinstance(spend, PureSpend) or not spend.delta:
         raise AssertionError(spend)
     rows, where = resolved.rows
     keys = tuple(key.part.value for key in resolved.keys)
     nulls = tuple(place for place, key in enumerate(resolved.keys) if key.nulls)
-    program = engine.KeyedSums(rows, where, keys, tuple(each.of.term for each in measured), nulls)
+    program = engine.KeyedSums(rows, where, keys, _terms(measured), nulls)
     return DiscoveredKeys(
         program, _key_mechanism(spend.choice(part), spend.delta, resolved.contribution.keys), measured
     )
