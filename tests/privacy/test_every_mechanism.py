@@ -36,6 +36,7 @@ from sfumato.local.designs import find_members
 from sfumato.noise import (
     BlockMean,
     BlockMedian,
+    BoxNoise,
     CorrelatedGaussian,
     ExponentialMechanism,
     ExtremeMechanism,
@@ -50,6 +51,7 @@ from sfumato.noise import (
     QuantilesMechanism,
     RangeSums,
     RunningSums,
+    SimplicesNoise,
     SparseVector,
     ThresholdedNoise,
     TopK,
@@ -130,6 +132,16 @@ def entries_within(n: int) -> Any:
     mechanism = CorrelatedGaussian(((2, 0), (1, 3)), Fraction(20))
     drawn = np.array(one_by_one(mechanism, [0, 0], n), dtype=float)
     return np.abs(drawn[:, 1]) <= mechanism.half_width(1, 0.95)
+
+
+def cells_shaped(mechanism: BoxNoise | SimplicesNoise, table: list[int], n: int) -> Any:
+    """Cells have independent noise, so n of them are n releases."""
+    return mechanism.release(np.repeat(np.array(table)[:, None], n, axis=1)).T
+
+
+def sums_of_cells_within(mechanism: BoxNoise | SimplicesNoise, place: int, n: int) -> Any:
+    drawn = cells_shaped(mechanism, [0] * mechanism.size, n)[:, place]
+    return np.abs(drawn) <= mechanism.half_width(place, 0.95)
 
 
 def streams_told(mechanism: RunningSums, table: list[int], n: int) -> Any:
@@ -418,6 +430,23 @@ TABLE = {
         draws=lambda mechanism, table, n: np.array(one_by_one(mechanism, table, n), dtype=float),
         covers=entries_within,
         event=lambda mechanism: mechanism.event([(2, 1)]),
+    ),
+    "Box": Row(
+        made=lambda strength: BoxNoise((1, 2), Fraction(1, strength)),
+        tables=lambda mechanism: ([0, 0], [1, -2]),
+        draws=cells_shaped,
+        covers=lambda n: sums_of_cells_within(BoxNoise((9, 1, 40), Fraction(20)), 2, n),
+        event=lambda mechanism: mechanism.event(1),
+        samples=20_000,
+    ),
+    # A row with the highest value in both columns, whose width is 2.
+    "Simplices": Row(
+        made=lambda strength: SimplicesNoise((1, 2), Fraction(2, strength)),
+        tables=lambda mechanism: ([0] * 4, [2, 2, 2, 0]),
+        draws=cells_shaped,
+        covers=lambda n: sums_of_cells_within(SimplicesNoise((1, 2, 2), Fraction(300)), 2, n),
+        event=lambda mechanism: mechanism.event(2),
+        samples=40_000,
     ),
     "RunningSums": Row(
         made=lambda strength: RunningSums(Fraction(2, strength), 3, contribution=40),

@@ -4,6 +4,8 @@ This is the only room that draws privacy randomness. A mechanism is a frozen val
 (`event`) and draws its answer (`release`); it knows no table and charges nothing. Each has a proof note.
 """
 
+from sfumato.noise.bodies.box import BoxNoise
+from sfumato.noise.bodies.simplices import SimplicesNoise
 from sfumato.noise.continual.running_sums import RunningSums
 from sfumato.noise.correlated import CorrelatedGaussian
 from sfumato.noise.exponential import ExponentialMechanism, ModeMechanism
@@ -34,6 +36,7 @@ from sfumato.noise.top_k import TopK
 __all__ = [
     "BlockMean",
     "BlockMedian",
+    "BoxNoise",
     "CorrelatedGaussian",
     "ExponentialMechanism",
     "ExtremeMechanism",
@@ -49,6 +52,7 @@ __all__ = [
     "RangeSums",
     "Ranges",
     "RunningSums",
+    "SimplicesNoise",
     "SparseVector",
     "ThresholdedNoise",
     "TopK",

@@ -108,10 +108,21 @@ class LaplaceNoise:
         return np.asarray(np.sign(chances - 0.5) * np.maximum(np.ceil(-scale * np.log(beyond)) - 1, 0))
 
     def _noisy(self, exact: IntArray, source: BitSource) -> IntArray:
-        # Few draws use small tables, which are quick to build; many draws repay large ones.
-        sampler = _sampler(self.scale, SMALL if exact.size <= _FEW else LARGE)
-        noise = draw_in_blocks(lambda count: sampler.draw(count, source), exact.size)
-        return add_noise(exact, noise.reshape(exact.shape))
+        return add_noise(exact, draw_laplace(self.scale, exact.size, source).reshape(exact.shape))
+
+
+def draw_laplace(scale: Fraction, count: int, source: BitSource) -> IntArray:
+    """Return `count` independent draws of integer Laplace noise."""
+    # Few draws use small tables, which are quick to build; many draws repay large ones.
+    sampler = _sampler(scale, SMALL if count <= _FEW else LARGE)
+    return draw_in_blocks(lambda block: sampler.draw(block, source), count)
+
+
+def draw_geometric(scale: Fraction, count: int, source: BitSource) -> IntArray:
+    """Return `count` independent numbers g ≥ 0 with probabilities in proportion to e^(−g / scale)."""
+    # Laplace noise is such a g, or −1 − g, with an independent sign.
+    drawn = draw_laplace(scale, count, source)
+    return np.where(drawn < 0, -1 - drawn, drawn)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from sfumato.privacy import (
     Exponential,
     Gaussian,
     Grouped,
+    KNorm,
     Laplace,
     Neighbours,
     NonPrivate,
@@ -89,6 +90,12 @@ def test_discrete_laplace_never_costs_more_than_pure() -> None:
         assert DiscreteLaplace(Fraction(100), 20).renyi(order) <= Pure(Fraction(1, 5)).renyi(order) * (
             1 + 1e-12
         )
+
+
+def test_k_norm_noise_costs_what_its_pure_epsilon_does() -> None:
+    event = KNorm(Fraction(100), 20)
+    assert event.pure() == Fraction(1, 5)
+    assert [event.renyi(order) for order in ORDERS] == [Pure(Fraction(1, 5)).renyi(order) for order in ORDERS]
 
 
 def test_sequential_adds() -> None:
@@ -189,6 +196,7 @@ ALL: list[Event] = [
     Pure(Fraction(1, 3)),
     Laplace(2),
     DiscreteLaplace(7, 3),
+    KNorm(7, 3),
     Gaussian(1.5),
     Exponential(0.1),
     RandomizedAnswer(1, 4),
@@ -295,6 +303,7 @@ def test_nothing_pays_for_no_privacy() -> None:
         (Pure(1), Pure(4)),
         (Laplace(2), Laplace(Fraction(1, 2))),
         (DiscreteLaplace(8, 3), DiscreteLaplace(8, 12)),
+        (KNorm(8, 3), KNorm(8, 12)),
         (Gaussian(2), Gaussian(Fraction(1, 2))),
         (Exponential(1), Exponential(4)),
         (RandomizedAnswer(1), Repeated(RandomizedAnswer(1), 4)),

@@ -50,6 +50,11 @@ def _at_once(mechanism: Any, table: int, n: int) -> Any:
     return mechanism.release(np.full(n, table))
 
 
+def _cells(mechanism: Any, table: list[int], n: int) -> Any:
+    """Cells have independent noise, so n of them are n releases."""
+    return mechanism.release(np.repeat(np.array(table)[:, None], n, axis=1)).T
+
+
 def _singly(mechanism: Any, table: Any, n: int) -> list[Any]:
     return [mechanism.release(table) for _ in range(n)]
 
@@ -114,6 +119,7 @@ def _additive() -> list[CatalogueEntry]:
     laplace, normal = noise.LaplaceNoise(Fraction(1)), noise.GaussianNoise(Fraction(2))
     fine, fine_normal = noise.LaplaceNoise(_FINE), noise.GaussianNoise(_FINE)
     joint = noise.CorrelatedGaussian(((2, 0), (1, 3)), Fraction(1))
+    box, simplices = noise.BoxNoise((1, 2), Fraction(1)), noise.SimplicesNoise((1, 2), Fraction(2))
     many = 20_000
     return [
         _entry("LaplaceNoise", laplace, (0, 1), _at_once, event=laplace.event(1), samples=many),
@@ -128,6 +134,15 @@ def _additive() -> list[CatalogueEntry]:
             samples=many,
         ),
         _entry("CorrelatedGaussian", joint, ([0, 0], [2, 1]), _as_numbers, event=joint.event([(2, 1)])),
+        _entry("BoxNoise", box, ([0, 0], [1, -2]), _cells, event=box.event(1), samples=many),
+        _entry(
+            "SimplicesNoise",
+            simplices,
+            ([0, 0, 0, 0], [2, 2, 2, 0]),
+            _cells,
+            event=simplices.event(2),
+            samples=many,
+        ),
         _entry(
             "RunningSums",
             noise.RunningSums(Fraction(2), 3, 40),

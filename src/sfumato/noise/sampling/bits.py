@@ -6,12 +6,14 @@ No state is kept in this process, so forks and threads can never share or repeat
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from sfumato.noise.sampling.integers import IntArray
 
 
 class BitSource(Protocol):
@@ -30,6 +32,8 @@ class SystemSource:
 
 
 OS = SystemSource()
+
+_HALF, _LOWER = np.uint64(2**32), np.uint64(2**32 - 1)
 
 
 def draw_below(bound: int, source: BitSource) -> int:
@@ -58,3 +62,39 @@ def draw_below_each(bounds: NDArray[np.uint64], source: BitSource) -> NDArray[np
 def draw_uniform(bound: int, count: int, source: BitSource) -> NDArray[np.int64]:
     """Return `count` independent uniform integers from 0 to bound − 1, for a bound of at most 2^63."""
     return draw_below_each(np.full(count, bound, dtype=np.uint64), source).astype(np.int64)
+
+
+def draw_between_each(low: IntArray, high: IntArray, source: BitSource) -> IntArray:
+    """Return a uniform integer from each low to its high, both included; far ones as Python integers."""
+    if low.dtype == object or high.dtype == object:
+        ends = zip(low.ravel().tolist(), high.ravel().tolist(), strict=True)
+        found: Any = np.array([least + _draw_wide(most - least + 1, source) for least, most in ends], object)
+        return np.asarray(found.reshape(low.shape), dtype=object)
+    # A difference that wrapped around is right when read as unsigned.
+    widths = np.subtract(high, low).view(np.uint64).ravel() + np.uint64(1)
+    draw = _draw_half_words if widths.max(initial=np.uint64(1)) <= _HALF else draw_below_each
+    return np.add(low, draw(widths, source).view(np.int64).reshape(low.shape))
+
+
+def _draw_half_words(bounds: NDArray[np.uint64], source: BitSource) -> NDArray[np.uint64]:
+    """Return a uniform integer below each bound of at most 2^32, by products and half the bits (Lemire)."""
+    # Of all products word · bound whose upper half is one number, those with a lower half of at least
+    # 2^32 mod bound are ⌊2^32 / bound⌋ for every number. The others are drawn again.
+    words = source.words(-(-bounds.size // 2)).view(np.uint32)[: bounds.size]
+    products = words * bounds
+    doubtful = np.flatnonzero((products & _LOWER) < bounds)
+    refused = doubtful[(products[doubtful] & _LOWER) < _HALF % bounds[doubtful]]
+    found: NDArray[np.uint64] = products >> np.uint64(32)
+    if refused.size:
+        found[refused] = _draw_half_words(bounds[refused], source)
+    return found
+
+
+def _draw_wide(bound: int, source: BitSource) -> int:
+    """Return a uniform integer from 0 to bound − 1, for any bound."""
+    size = -(-bound.bit_length() // 64)
+    complete = 2 ** (64 * size) // bound * bound
+    while True:
+        number = int.from_bytes(source.words(size).tobytes(), "little")
+        if number < complete:
+            return number % bound

@@ -87,6 +87,11 @@ def _(event: simple.DiscreteLaplace, k: int) -> Event:
 
 
 @_group.register
+def _(event: simple.KNorm, k: int) -> Event:
+    return simple.KNorm(event.scale, event.norm * k)
+
+
+@_group.register
 def _(event: spread.SpreadLaplace, k: int) -> Event:
     return spread.SpreadLaplace(event.scale, spread.scale_moves(event.moves, k), event.l2_squared * k * k)
 

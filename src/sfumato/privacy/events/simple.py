@@ -91,6 +91,31 @@ class DiscreteLaplace(Event):
         return divergences.discrete_laplace(float(1 / self.scale), self.l1)
 
 
+@tagged("KNorm", "scale", "norm")
+@dataclass(frozen=True, slots=True, init=False)
+class KNorm(Event):
+    """Noise whose law falls by e^(−1 / scale) a step of a norm, on cells that move by at most `norm` steps.
+
+    Its curve is that of randomized response, which dominates every mechanism of this ε.
+
+    Because : docs/proofs/k-norm.md
+    """
+
+    tag: ClassVar[str] = "k-norm"
+    scale: Fraction
+    norm: int
+
+    def __init__(self, scale: Number, norm: int) -> None:
+        object.__setattr__(self, "scale", parse_noise_scale(scale, "scale"))
+        object.__setattr__(self, "norm", parse_whole(norm, "norm"))
+
+    def pure(self) -> Fraction:
+        return self.norm / self.scale
+
+    def curve(self) -> Curve:
+        return divergences.randomized_response(float(self.pure()))
+
+
 @tagged("Gaussian", "sigma")
 @dataclass(frozen=True, slots=True, init=False)
 class Gaussian(Event):

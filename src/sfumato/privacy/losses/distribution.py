@@ -27,6 +27,7 @@ from sfumato.privacy.events import (
     Gaussian,
     Grouped,
     KeyRelease,
+    KNorm,
     Laplace,
     Parallel,
     Pure,
@@ -217,6 +218,14 @@ def _(event: RandomizedAnswer, grid: LossGrid) -> LossPair:
 def _(event: Pure | ApproxDP | ThresholdedKeys, grid: LossGrid) -> LossPair:
     _require_narrow(event.epsilon)
     return _atoms(approximate_dp(float(event.epsilon), float(event.side_delta())), grid)
+
+
+@_single.register
+def _(event: KNorm, grid: LossGrid) -> LossPair:
+    # Upper bound: the pair that dominates every mechanism of this ε. Lower bound: no loss at all, because how
+    # near a body comes to that pair depends on its shape.
+    _require_narrow(event.pure())
+    return _atoms(approximate_dp(0.0 if grid.lower else float(event.pure()), 0.0), grid)
 
 
 @_single.register

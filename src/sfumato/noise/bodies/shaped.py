@@ -1,0 +1,170 @@
+"""What all shaped noise has in common: the price by a norm, the release of cells, errors and intervals."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato.errors import UsageError
+from sfumato.noise.audit_hook import observed
+from sfumato.noise.sampling.bits import OS
+from sfumato.noise.sampling.integers import add_noise, parse_integers
+from sfumato.privacy.events import KNorm
+from sfumato.privacy.exact import parse_confidence
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from sfumato.noise.sampling.bits import BitSource
+    from sfumato.noise.sampling.integers import IntArray
+    from sfumato.privacy.exact import Number
+
+    Floats = NDArray[np.float64]
+
+MOST_SUMS = 64
+"""Most sums of a cell. The tables of a body grow with the third power of it (benchmarks/noise.py)."""
+_BLOCK = 2**16
+"""Numbers drawn at a time, so that arrays stay in the processor's cache. Privacy does not depend on it."""
+_POINTS = 2**16
+"""Draws that stand for the law of several sums together."""
+_SEED = 20260
+
+
+class ShapedNoise(ABC):
+    """Noise for the sums of a cell together: P(z) ∝ e^(−N(z) / scale), for a norm N in whole steps.
+
+    An array has the sums of a cell along its first axis, and cells along all others; every cell has a draw of
+    its own. The norms of several cells add up.
+    """
+
+    __slots__ = ()
+    scale: Fraction
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """The number of sums in a cell."""
+
+    @property
+    @abstractmethod
+    def covariance(self) -> Floats:
+        """The covariance of the noise of a cell, up to float rounding. Its mean is 0."""
+
+    @abstractmethod
+    def norms(self, moves: IntArray) -> IntArray:
+        """Return N of each column."""
+
+    @abstractmethod
+    def coverage(self, place: int, t: int) -> float:
+        """Return P(|z| ≤ t) for the sum at one place, to about the precision of doubles."""
+
+    @abstractmethod
+    def expected_error(self, place: int = 0) -> float:
+        """Return the mean of |z| for the sum at one place."""
+
+    @abstractmethod
+    def _draw(self, count: int, source: BitSource) -> IntArray:
+        """Return `count` independent draws, one column each."""
+
+    @property
+    @abstractmethod
+    def _drawn_per_cell(self) -> int:
+        """About how many numbers a draw takes."""
+
+    def event(self, norm: int) -> KNorm:
+        """Return the price where one unit moves all cells together by at most this norm."""
+        return KNorm(self.scale, norm)
+
+    def release(self, exact: Any, *, norm: int | None = None, source: BitSource = OS) -> IntArray:
+        """Return the exact integers plus fresh noise. `norm`, as priced, is for auditors only."""
+        values = parse_integers(exact)
+        if not values.ndim or len(values) != self.size:
+            raise UsageError(
+                "SF-N628",
+                "The sums and the noise differ in number.",
+                got=f"shape {values.shape}",
+                expected=f"{self.size} sums along the first axis",
+            )
+        return observed(self, values, norm, lambda: self._noisy(values, source))
+
+    def input_distance(self, first: Any, second: Any) -> Fraction:
+        """Return the norm of the difference of two inputs, added up over their cells."""
+        apart = np.asarray(first, dtype=object) - np.asarray(second, dtype=object)
+        return Fraction(sum(map(int, self.norms(apart.reshape(self.size, -1)))))
+
+    @property
+    def variances(self) -> Floats:
+        """The variance of the noise of each sum."""
+        return np.diagonal(self.covariance)
+
+    def half_width(self, place: int, confidence: Number) -> int:
+        """Return the smallest t with P(|z| ≤ t) ≥ confidence for the sum at one place."""
+        level = float(parse_confidence(confidence))
+        return _least(lambda t: self.coverage(place, t) >= level)
+
+    def combined_half_width(self, weights: Any, confidence: Number) -> float:
+        """Return a t with P(|Σ w·z| ≤ t) near the confidence: by one sum's law, else by 65,536 draws."""
+        factors = np.asarray(weights, dtype=np.float64)
+        used = np.flatnonzero(factors)
+        if used.size == 1:
+            return abs(float(factors[used[0]])) * self.half_width(int(used[0]), confidence)
+        place = math.ceil(float(parse_confidence(confidence)) * _POINTS) - 1
+        sizes = np.abs(factors @ self.draw_points(_POINTS))
+        return float(np.partition(sizes, place)[max(place, 0)])
+
+    def draw_points(self, count: int) -> Floats:
+        """Return draws of the same law from a fixed seed, one column each. They protect no one.
+
+        They say how far off an answer may be that was already given.
+        """
+        return np.asarray(self._draw_blocks(count, _SeededSource(_SEED)), dtype=np.float64)
+
+    def _noisy(self, values: IntArray, source: BitSource) -> IntArray:
+        cells = values.size // self.size
+        return add_noise(values, self._draw_blocks(cells, source).reshape(values.shape))
+
+    def _draw_blocks(self, count: int, source: BitSource) -> IntArray:
+        block = max(1, _BLOCK // self._drawn_per_cell)
+        sizes = [block] * (count // block) + [count % block] * (count % block > 0)
+        return np.concatenate([self._draw(size, source) for size in sizes], axis=1)
+
+
+class _SeededSource:
+    """Words that anyone can compute again: for intervals, never for an answer."""
+
+    def __init__(self, seed: int) -> None:
+        self._stream = np.random.default_rng(seed)
+
+    def words(self, count: int) -> NDArray[np.uint64]:
+        """Return the next words."""
+        return self._stream.integers(0, 2**64 - 1, count, dtype=np.uint64, endpoint=True)
+
+
+def require_few(sums: int) -> None:
+    """Refuse a cell of too many sums, before anything is charged or drawn."""
+    if not 1 <= sums <= MOST_SUMS:
+        raise UsageError(
+            "SF-N629",
+            "Noise for this many sums together cannot be drawn exactly.",
+            got=f"{sums} sums",
+            allowed=f"from 1 to {MOST_SUMS}",
+            try_="fewer sums in a question, or noise that is independent between them",
+        )
+
+
+def _least(holds: Callable[[int], bool]) -> int:
+    """Return the least t ≥ 0 that a condition holds for, which then holds for all larger ones."""
+    high = 1
+    while not holds(high):
+        high *= 2
+    low = -1
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
