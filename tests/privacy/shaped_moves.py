@@ -35,6 +35,10 @@ ASKED = {
     "shares": "SELECT AVG(flag) AS f FROM visits",
     "discovered": "SELECT note, COUNT(*) AS n, AVG(cost) AS c FROM visits GROUP BY note",
     "bounded": "SELECT sex, COUNT(*) AS n, AVG(cost) AS c FROM visits GROUP BY sex",
+    "variance": "SELECT VARIANCE(tip) AS v, AVG(tip) AS t FROM visits",
+    "variance of a nullable column": "SELECT COUNT(*) AS n, VARIANCE(stay) AS v FROM visits",
+    "covariance": "SELECT CORR(cost, stay) AS r, COUNT(*) AS n FROM visits",
+    "several columns": "SELECT COUNT(*) AS n, AVG(cost) AS c, AVG(tip) AS t, SUM(gain) AS g FROM visits",
 }
 LEAST = Fraction(9, 10)
 

@@ -137,7 +137,7 @@ def noise_laws(plan: QuestionPlan) -> tuple[NoiseLaw, ...]:
     """Return the law of the noise in each sum of the answer."""
     if plan.shaped is not None:
         return shaped_laws(plan)
-    return tuple(NoiseLaw.of(each.noise, at) for at, each in enumerate(plan.measured))
+    return tuple(NoiseLaw.of(each.noise, at) for at, each in enumerate(plan.measured_alone))
 
 
 def _whole(rows: list[list[int]], cells: int) -> NDArray[Any]:

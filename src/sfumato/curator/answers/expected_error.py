@@ -228,7 +228,7 @@ def _millionths(resolved: ResolvedQuestion) -> int:
     Scales are in inverse proportion to ε, so one plan, at ε = 1000, tells all others.
     """
     plan = price_question(resolved, PureSpend(Fraction(1000)))
-    scales = [each.noise.spread for each in plan.measured if each.noise is not None]
+    scales = [each.noise.spread for each in plan.measured_alone if each.noise is not None]
     for step in plan.steps:
         if not isinstance(step, Choices):
             continue

@@ -48,7 +48,7 @@ def agree_levels(plan: QuestionPlan, answers: Sequence[Sequence[Sequence[int]]])
 
 def _noises(plan: QuestionPlan, at: int) -> list[Noise | None]:
     """Return the noise of a sum at each level; where there are levels, no sums share a noise."""
-    return [level.measured[at].noise for level in plan.levels]
+    return [level.measured_alone[at].noise for level in plan.levels]
 
 
 def _variance(noise: Noise | None) -> float:

@@ -15,11 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.noise import LaplaceNoise
+from sfumato.noise.additive import NoiseMoments
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
 
+    from sfumato.noise import SimplicesNoise
     from sfumato.noise.additive import Noise
+    from sfumato.privacy.exact import Number
 
 Floats = NDArray[np.float64]
 Ends = tuple[Floats, Floats]
@@ -42,11 +45,43 @@ Its draws only say how far off an answer may be. Privacy does not depend on any 
 
 
 @dataclass(frozen=True, slots=True)
-class Draw:
-    """One draw of a noise. Draws of the same noise with the same source are one and the same number."""
+class BodyCoordinate:
+    """One number of noise that several have together."""
 
-    noise: Noise
+    body: SimplicesNoise
+    place: int
+
+    @property
+    def moments(self) -> NoiseMoments:
+        """Variance and excess kurtosis of the number."""
+        return _body_moments(self.body, self.place)
+
+    def half_width(self, confidence: Number) -> int:
+        """Return the smallest t with P(|number| ≤ t) ≥ confidence."""
+        return self.body.half_width(self.place, confidence)
+
+
+@lru_cache(maxsize=256)
+def _body_moments(body: SimplicesNoise, place: int) -> NoiseMoments:
+    variance = float(body.variances[place])
+    fourth = float(np.mean(_draw_body(body, _FINE_POINTS)[place] ** 4))
+    return NoiseMoments(variance, fourth / variance**2 - 3 if variance else 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """One draw of a noise. Draws of the same noise with the same source are one and the same number.
+
+    Coordinates of one body with the same source are of one draw of all of them.
+    """
+
+    noise: Noise | BodyCoordinate
     source: Hashable = None
+
+    @property
+    def joint(self) -> Hashable:
+        """What is drawn at once; draws that differ in it are independent."""
+        return (self.noise.body, self.source) if isinstance(self.noise, BodyCoordinate) else self
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,8 +105,17 @@ class NoiseLaw:
         if not self.draws:
             return np.ones(1)
         # Noise that is all but never drawn has a variance of 0 in doubles.
-        variances = np.array([[each.noise.moments.variance] for each in self.draws])
-        return np.asarray(1 / np.maximum(_LEAST, (self.weights**2 * variances).sum(axis=0)))
+        variance = ((self._covariance @ self.weights) * self.weights).sum(axis=0)
+        return np.asarray(1 / np.maximum(_LEAST, variance))
+
+    @property
+    def _covariance(self) -> Floats:
+        found = np.zeros((len(self.draws), len(self.draws)))
+        for i, one in enumerate(self.draws):
+            for j, other in enumerate(self.draws):
+                if one.joint == other.joint:
+                    found[i, j] = _covariance(one.noise, other.noise)
+        return found
 
     def at(self, cells: Any) -> NoiseLaw:
         """Return the law in some of the cells."""
@@ -85,6 +129,13 @@ class NoiseLaw:
         """Return the law of a weighted mean: this law with the weight `share`, the other with the rest."""
         parts = self.weights * share, other.weights * (1 - share)
         return NoiseLaw(self.draws + other.draws, np.concatenate(parts))
+
+
+def _covariance(one: Noise | BodyCoordinate, other: Noise | BodyCoordinate) -> float:
+    """Return the covariance of two numbers of one draw."""
+    if isinstance(one, BodyCoordinate) and isinstance(other, BodyCoordinate):
+        return float(one.body.covariance[one.place, other.place])
+    return float(one.moments.variance)
 
 
 def join_laws(terms: Sequence[tuple[float, NoiseLaw]]) -> NoiseLaw:
@@ -105,9 +156,22 @@ def draw_points(draws: tuple[Draw, ...], count: int) -> Floats:
     """Return draws of all noise together, one row each: even quantiles of its law in a random order."""
     rng = np.random.default_rng(_SEED)
     even = (np.arange(count) + 0.5) / count
-    # Each row has the same even quantiles, shuffled: the law of every single noise is met exactly.
-    drawn = [each.noise.quantiles(rng.permutation(even)) for each in draws]
+    order: dict[Hashable, Any] = {}
+    drawn = []
+    for each in draws:
+        if isinstance(each.noise, BodyCoordinate):
+            # Draws of one body are the same from any seed; shuffled, two of them are independent.
+            shuffled = order.setdefault(each.joint, rng.permutation(count))
+            drawn.append(_draw_body(each.noise.body, count)[each.noise.place][shuffled])
+        else:
+            # Each row has the same even quantiles, shuffled: the law of every single noise is met exactly.
+            drawn.append(each.noise.quantiles(rng.permutation(even)))
     return np.stack(drawn) if drawn else np.zeros((0, count))
+
+
+@lru_cache(maxsize=8)
+def _draw_body(body: SimplicesNoise, count: int) -> Floats:
+    return body.draw_points(count)
 
 
 def combined_half_width(terms: Sequence[tuple[float, NoiseLaw]], confidence: float) -> Floats:
@@ -127,19 +191,20 @@ def combined_half_width(terms: Sequence[tuple[float, NoiseLaw]], confidence: flo
     return np.array(halves)[which.reshape(-1)]
 
 
-def find_alike(law: NoiseLaw) -> tuple[float, Noise, int] | None:
+def find_alike(law: NoiseLaw) -> tuple[float, Noise | BodyCoordinate, int] | None:
     """Return the size of the weight, the noise and the number of draws where all draws are alike in them.
 
     None where cells differ, or the draws do. Noise is as likely as its opposite, so a sign does not matter.
     """
     sizes = np.abs(law.weights)
     noises = {each.noise for each in law.draws}
-    if law.weights.shape[1] != 1 or len(noises) != 1 or np.ptp(sizes) > 1e-12 * sizes.max():
+    apart = len({each.joint for each in law.draws}) == len(law.draws)
+    if law.weights.shape[1] != 1 or len(noises) != 1 or not apart or np.ptp(sizes) > 1e-12 * sizes.max():
         return None
     return float(sizes.max()), noises.pop(), len(law.draws)
 
 
-def sum_half_width(noise: Noise, count: int, confidence: float) -> float:
+def sum_half_width(noise: Noise | BodyCoordinate, count: int, confidence: float) -> float:
     """Return the least h with P(|sum| ≤ h) ≥ confidence, for so many independent draws of one noise.
 
     Laplace noise is convolved with itself by its characteristic function; beyond a scale of 32 steps its
@@ -151,8 +216,11 @@ def sum_half_width(noise: Noise, count: int, confidence: float) -> float:
     if not isinstance(noise, LaplaceNoise):
         from scipy.special import ndtri
 
+        # Of many draws the sum is nearly normal; the excess of its fourth moment widens it (Cornish, Fisher).
+        normal = float(ndtri((1 + confidence) / 2))
+        excess = noise.moments.excess / count if isinstance(noise, BodyCoordinate) else 0.0
         # Rounding one draw to a whole number moves it by half a step; of many, by far less than the sum.
-        return float(ndtri((1 + confidence) / 2)) * deviation + 0.5
+        return (normal + (normal**3 - 3 * normal) * excess / 24) * deviation + 0.5
     scale = min(float(noise.scale), _SHAPE_SCALE)
     step, own = _laplace_sum(scale, count)
     half = int(np.searchsorted(step, confidence))

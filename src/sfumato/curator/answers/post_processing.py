@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.curator.answers.answer import NoisyAnswer
-    from sfumato.curator.answers.noise_law import Ends, Floats, NoiseLaw
+    from sfumato.curator.answers.noise_law import BodyCoordinate, Ends, Floats, NoiseLaw
     from sfumato.curator.plan.plan import QuestionPlan
     from sfumato.curator.plan.resolved import ResolvedQuestion
     from sfumato.curator.question.measurement import Question, SortKey
@@ -204,7 +204,7 @@ def _weights(plan: QuestionPlan, figure: Figure) -> dict[int, float]:
 
 def find_one_noise(
     plan: QuestionPlan, figure: Figure, laws: Sequence[NoiseLaw]
-) -> tuple[float, Noise, int] | None:
+) -> tuple[float, Noise | BodyCoordinate, int] | None:
     """Return weight, noise and number of draws of a linear figure whose draws are all alike; None for others.
 
     Groups of several levels agree with each other, so their noise is not independent.

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.curator.answers.noise_law import Draw, NoiseLaw
+from sfumato.curator.answers.noise_law import BodyCoordinate, Draw, NoiseLaw
 from sfumato.curator.plan.shaped_sum import ShapedSum
 from sfumato.curator.plan.steps import SHAPED
+from sfumato.noise import LaplaceNoise, SimplicesNoise
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
     from sfumato.curator.plan.plan import QuestionPlan
     from sfumato.curator.plan.shapes import LinearForm, ShapedSums
-    from sfumato.noise import LaplaceNoise
 
 
 def has_shape(answers: Sequence[Any]) -> bool:
@@ -42,11 +42,18 @@ def read_shape(plan: QuestionPlan, released: Sequence[Any], cells: int) -> NDArr
 def shaped_laws(plan: QuestionPlan) -> tuple[NoiseLaw, ...]:
     """Return the law of the noise in each sum of the answer: those of a shape have draws in common."""
     shaped, noise = _require_shape(plan)
-    draws = tuple(Draw(noise, ("shape", at)) for at in range(len(shaped.shape.coordinates)))
+    draws = list_draws(noise, len(shaped.shape.coordinates))
     found = {summand: _law(draws, form) for summand, form in shaped.estimates.items()}
-    for summand, each in zip(plan.resolved.sums_apart, plan.measured[1:], strict=True):
+    for summand, each in zip(plan.resolved.sums_apart, plan.measured_alone, strict=True):
         found[summand] = NoiseLaw.of(each.noise, ("apart", summand))
     return tuple(found[each] for each in plan.summands)
+
+
+def list_draws(noise: LaplaceNoise | SimplicesNoise, coordinates: int) -> tuple[Draw, ...]:
+    """Return the draw of each coordinate of a shape: of its own, or one part of a draw of all of them."""
+    if isinstance(noise, LaplaceNoise):
+        return tuple(Draw(noise, ("shape", at)) for at in range(coordinates))
+    return tuple(Draw(BodyCoordinate(noise, at), "shape") for at in range(coordinates))
 
 
 def _law(draws: tuple[Draw, ...], form: LinearForm) -> NoiseLaw:
@@ -61,7 +68,7 @@ def _combine(form: LinearForm, coordinates: Sequence[NDArray[Any]]) -> NDArray[n
     return np.asarray(total / common, dtype=np.float64)
 
 
-def _require_shape(plan: QuestionPlan) -> tuple[ShapedSums, LaplaceNoise]:
+def _require_shape(plan: QuestionPlan) -> tuple[ShapedSums, LaplaceNoise | SimplicesNoise]:
     first = plan.measured[0]
     if plan.shaped is None or not isinstance(first, ShapedSum):
         raise AssertionError(plan.measured)

@@ -28,7 +28,6 @@ from sfumato.curator.question.measurement import (
 from sfumato.engines import program as engine
 from sfumato.noise import (
     ExtremeMechanism,
-    LaplaceNoise,
     ModeMechanism,
     QuantilesMechanism,
     ThresholdedNoise,
@@ -77,6 +76,11 @@ class QuestionPlan(Plan[QuestionStep, ResolvedQuestion]):
         # Levels measure the same sums, each with noise of its own.
         steps = self.steps_of_levels[0]
         return tuple(each for step in steps if not isinstance(step, Choices) for each in step.measured)
+
+    @property
+    def measured_alone(self) -> tuple[NoisySum[Summand], ...]:
+        """The sums with noise of their own: all of them, unless some have a shape."""
+        return tuple(each for each in self.measured if isinstance(each, NoisySum))
 
     @property
     def shaped(self) -> ShapedSums | None:
@@ -220,12 +224,12 @@ def _shaped_steps(resolved: ResolvedQuestion, spend: Spend) -> tuple[QuestionSte
         return None
     split = spend.split(needs)
     sensitivity = resolved.contribution.shape_sensitivity(shaped.shape.width)
-    scale = sensitivity.l1 / (spend.epsilon * split.sums[0])
-    if shaped.shape.columns or not SMALLEST <= scale <= LARGEST:
+    epsilon = spend.epsilon * split.sums[0]
+    if not SMALLEST <= sensitivity.l1 / epsilon <= LARGEST:
         return None
     own = zip(resolved.sums_apart, split.sums[1:], strict=True)
     apart = tuple(_measured(resolved, each, spend, part) for each, part in own)
-    measured: tuple[MeasuredSum, ...] = (ShapedSum(shaped.shape, sensitivity, LaplaceNoise(scale)), *apart)
+    measured: tuple[MeasuredSum, ...] = (ShapedSum.calibrated(shaped.shape, sensitivity, epsilon), *apart)
     return _question_steps(resolved, measured, spend, split, resolved.choices)
 
 

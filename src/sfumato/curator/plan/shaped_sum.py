@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, ClassVar
 from sfumato.curator.plan.sensitivity import SumSensitivity
 from sfumato.curator.plan.shapes import Shape
 from sfumato.errors.checked import checked, require_field
-from sfumato.noise import LaplaceNoise
+from sfumato.noise import LaplaceNoise, SimplicesNoise
 from sfumato.privacy.canonical import tagged
 
 if TYPE_CHECKING:
+    from fractions import Fraction
+
     from sfumato.curator.plan.summands import Summand
     from sfumato.noise.sampling.integers import IntArray
     from sfumato.privacy.events import Event
@@ -33,13 +35,22 @@ class ShapedSum:
 
     shape: Shape
     sensitivity: SumSensitivity
-    noise: LaplaceNoise
+    noise: LaplaceNoise | SimplicesNoise
 
     counts_public_rows: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         require_field(self.sensitivity.l1 >= self.shape.width, self, "sensitivity", "a row's width or more")
-        require_field(not self.shape.columns, self, "shape", "one whose coordinates add up")
+        columns = self.noise.columns if isinstance(self.noise, SimplicesNoise) else ()
+        require_field(columns == self.shape.columns, self, "noise", "noise of the shape's columns")
+
+    @classmethod
+    def calibrated(cls, shape: Shape, sensitivity: SumSensitivity, epsilon: Fraction) -> ShapedSum:
+        """Return the sums with the noise that makes a pure ε of this."""
+        scale = sensitivity.l1 / epsilon
+        # One column has independent noise, which Rényi orders price lower than noise of any shape.
+        noise = SimplicesNoise(shape.columns, scale) if shape.columns else LaplaceNoise(scale)
+        return cls(shape, sensitivity, noise)
 
     @property
     def sums(self) -> tuple[Summand, ...]:
@@ -48,8 +59,15 @@ class ShapedSum:
 
     def event(self) -> Event:
         """Return what releasing the coordinates costs."""
-        return self.noise.event_for(self.sensitivity)
+        if isinstance(self.noise, LaplaceNoise):
+            return self.noise.event_for(self.sensitivity)
+        # The norm of one row is its width, and norms of rows and of cells add up, as those of the l1 norm do.
+        return self.noise.event(self.sensitivity.l1)
 
     def release(self, exact: IntArray) -> IntArray:
         """Return noisy coordinates, one row each, from the exact sums: one row a sum, one column a cell."""
-        return self.noise.release_for(self.shape.compute(exact), self.sensitivity)
+        coordinates = self.shape.compute(exact)
+        if isinstance(self.noise, LaplaceNoise):
+            return self.noise.release_for(coordinates, self.sensitivity)
+        # Where no key was discovered there is nothing to add noise to.
+        return self.noise.release(coordinates, norm=self.sensitivity.l1) if coordinates.size else coordinates

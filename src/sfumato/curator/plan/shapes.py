@@ -26,10 +26,14 @@ from sfumato.curator.question.measurement import (
 )
 from sfumato.engines.program import Counted, Present
 from sfumato.errors.checked import checked, require_field
+from sfumato.noise import SimplicesNoise
+from sfumato.noise.bodies.shaped import MOST_SUMS
 from sfumato.privacy.canonical import tagged
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+
+    from numpy.typing import NDArray
 
     from sfumato.curator.lower.row_source import RowSource
     from sfumato.noise.sampling.integers import IntArray
@@ -37,11 +41,12 @@ if TYPE_CHECKING:
 LinearForm = tuple[Fraction, ...]
 """The weights of a sum of coordinates."""
 
-MOST_SUMS = 64
-"""Sums that are given one noise together: beyond, each has its own part of the spend."""
 _FINE = 256
 """Columns of different widths are put on one; less than one part in so many of it is lost where that can be.
 Privacy does not depend on it."""
+_WIDE = 2**20
+"""A scale from which on the covariance of noise has the same shape as at any larger one."""
+_ROUNDED = 2**20
 _WIDEST = 2**26
 """Width up to which that is tried, so that noise can still be drawn at a small ε."""
 
@@ -116,11 +121,19 @@ class ShapedSums:
 
     def weigh(self, weights: Mapping[Summand, Fraction]) -> Fraction:
         """Return the harm of the noise of all coordinates, where each weight is that of one sum alone."""
-        total = Fraction(0)
-        for summand, form in self.estimates.items():
-            spread = sum((part**2 for part in form), start=Fraction(0))
-            total += weights[summand] * spread * Fraction(self.shape.width, summand.bound) ** 2
-        return total
+        forms = np.array(self.forms, dtype=np.float64).reshape(len(self.forms), -1)
+        spreads = np.einsum("ij,jk,ik->i", forms, self._covariance, forms).tolist()
+        harms = zip(self.measured, spreads, strict=True)
+        total = sum(float(weights[each]) * v * (self.shape.width / each.bound) ** 2 for each, v in harms)
+        # Rounded, so that it is the same on every machine.
+        return Fraction(round(total * _ROUNDED), _ROUNDED)
+
+    @property
+    def _covariance(self) -> NDArray[np.float64]:
+        """The covariance of the coordinates' noise, in units of the variance of integer Laplace noise."""
+        if not self.shape.columns:
+            return np.eye(len(self.shape.coordinates))
+        return SimplicesNoise(self.shape.columns, Fraction(_WIDE)).covariance / (2 * _WIDE**2)
 
 
 # ---- finding a shape ---------------------------------------------------------------------------------------
@@ -153,7 +166,8 @@ def find_shape(
     found = _Finder(source, asked)
     for aggregate, parts in summands_of.items():
         found.add(aggregate, parts)
-    return found.build()
+    shaped = found.build()
+    return None if shaped is None or len(shaped.shape.coordinates) > MOST_SUMS else shaped
 
 
 class _Finder:

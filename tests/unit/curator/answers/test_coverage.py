@@ -18,6 +18,7 @@ from sfumato.curator.catalog.catalog import declare_table
 from sfumato.curator.plan.plan import QuestionPlan, plan_question
 from sfumato.curator.plan.shaped_sum import ShapedSum
 from sfumato.curator.plan.spend import GaussianSpend, PureSpend, Spend
+from sfumato.curator.plan.summands import ROWS
 from sfumato.curator.question.measurement import (
     Arithmetic,
     CountOf,
@@ -110,7 +111,8 @@ def _drawn(asked: QuestionPlan, sums: list[int], source: Seeded) -> NoisyAnswer:
     """The same exact sums in many cells, each with noise of its own."""
     shaped = asked.measured[0]
     if isinstance(shaped, ShapedSum):
-        found = dict(zip(asked.summands, sums, strict=True))
+        # A shape may count rows that nobody asks for.
+        found = {ROWS: 100 * len(_rows(500)), **dict(zip(asked.summands, sums, strict=True))}
         cells = np.array([[found[each]] * RUNS for each in shaped.sums], dtype=object)
         noisy_ = shaped.noise.release(shaped.shape.compute(cells), source=source)
         return NoisyAnswer(read_shape(asked, noisy_.tolist(), RUNS), noise_laws(asked), (), None, RUNS)
