@@ -29,6 +29,7 @@ QUICK = {
     "MeanResponse",
     "count",
     "groups",
+    "several averages",
     "median",
     "count over days",
     "mean over days",

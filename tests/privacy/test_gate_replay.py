@@ -12,6 +12,7 @@ import sfumato as sf
 from sfumato import audit
 from sfumato.curator.plan.resolved import ResolvedQuestion
 from sfumato.curator.plan.sensitivity import ContributionBounds
+from sfumato.curator.plan.shaped_sum import ShapedSum
 from sfumato.errors import UsageError
 
 COLUMNS = {"age": sf.between(0, 110), "cost": sf.between(-50, 5000), "ward": sf.one_of("A", "B", "C")}
@@ -23,6 +24,7 @@ QUESTIONS = [
     "SELECT COUNT(DISTINCT who) AS people FROM {table}",
     "SELECT ward, COUNT(DISTINCT who) AS people, STDDEV(cost) AS spread FROM {table} GROUP BY ward",
     "SELECT VAR_POP(age) AS age FROM {table} WHERE cost > 100",
+    "SELECT ward, COUNT(*) AS n, AVG(cost) AS cost, AVG(age) AS age, SUM(age) FROM {table} GROUP BY ward",
 ]
 
 
@@ -67,6 +69,19 @@ def test_a_door_that_prices_rows_and_not_people_is_caught(
     monkeypatch.setattr(ResolvedQuestion, "contribution", one_row)
     found = audit.question(lab, QUESTIONS[0], ("full", "without0"), epsilon=1)
     assert found.finding == "the input of call 1 moved by 7, priced for 1"
+
+
+@pytest.mark.parametrize("sql", [QUESTIONS[1], QUESTIONS[-1]])
+def test_a_door_whose_shape_is_too_narrow_is_caught(
+    lab: sf.Lab, monkeypatch: pytest.MonkeyPatch, sql: str
+) -> None:
+    """Noise for half of what a row adds to all coordinates together, as if it had one side alone."""
+    found = ContributionBounds.shape_sensitivity
+    monkeypatch.setattr(ContributionBounds, "shape_sensitivity", lambda self, width: found(self, width // 2))
+    monkeypatch.setattr(ShapedSum, "__post_init__", lambda self: None)
+    caught = audit.question(lab, sql, ("full", "without0"), epsilon=1)
+    assert caught.finding is not None
+    assert "priced for" in caught.finding
 
 
 def test_an_answer_from_the_ledger_is_not_audited(lab: sf.Lab) -> None:

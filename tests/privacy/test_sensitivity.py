@@ -18,10 +18,11 @@ import pytest
 from conformance.beside import beside, together
 from conformance.generate import Asked, ask, ask_sizes
 from conformance.worlds import REMOVALS, World, make
+from privacy import shaped_moves
 from sfumato.curator.plan.steps import Choices, DiscoveredKeys, Sums
 from sfumato.engines.rows import UnitSizes
 from sfumato.errors import PolicyError
-from sfumato.queries.sql import choose_question
+from sfumato.queries.sql import choose_question, parse_question
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -253,6 +254,45 @@ def test_groups_levels_and_windows_move_no_more_than_their_price(worlds: Beside,
     assert tried.asked["questions"] == 1
     # A value that many have is not lost with one of them.
     assert tried.nearest[name] > 0 or "DISTINCT" in sql
+
+
+# ---- noise in the shape of what a row adds -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", shaped_moves.ASKED)
+def test_no_unit_moves_shaped_sums_by_more_than_their_price(worlds: Beside, name: str) -> None:
+    """And the unit that moves furthest moves by nearly all that is priced."""
+    plan = shaped_moves.plan_shaped(worlds, parse_question(" ".join(shaped_moves.ASKED[name].split())))
+    assert plan.shaped is not None
+    assert shaped_moves.nearest_to_price(worlds, plan, "people") >= Fraction(9, 10)
+
+
+@pytest.mark.slow
+def test_random_questions_with_shapes_move_no_more_than_their_price(worlds: Beside) -> None:
+    draw, nearest = random.Random(7), []
+    for _ in range(400):
+        case = _asked(draw, Tried())
+        plan = None if case is None else _planned_shape(worlds, case)
+        if case is not None and plan is not None and plan.shaped is not None:
+            nearest.append(shaped_moves.nearest_to_price(worlds, plan, case.population))
+    assert len(nearest) >= 100
+    assert max(nearest) >= Fraction(9, 10)
+
+
+def _planned_shape(worlds: Beside, case: Asked) -> QuestionPlan | None:
+    try:
+        return shaped_moves.plan_shaped(worlds, case.question)
+    except PolicyError:
+        return None
+
+
+def test_replaced_units_have_no_shape(worlds: Beside) -> None:
+    """What a unit adds and what another takes away can point anywhere, so sums keep noise of their own."""
+    plan = shaped_moves.plan_shaped(
+        worlds, parse_question("SELECT COUNT(*) AS n, AVG(cost) AS c FROM census")
+    )
+    assert plan.shaped is None
+    assert plan.known_as == ()
 
 
 def test_neighbours_asked_together_answer_as_each_alone(worlds: Beside) -> None:

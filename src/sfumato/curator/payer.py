@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict
 
 from sfumato.curator.gate import answer_charge, answer_plan, read_steps
-from sfumato.curator.plan.spend import Needs, Spend, parse_spend
+from sfumato.curator.plan.spend import Needs, Spend, parse_spend, prefers_shape
 from sfumato.engines.rows import list_scans
 from sfumato.errors import EngineError, PolicyError
 from sfumato.ledger import Charge, Released
@@ -128,8 +128,12 @@ class Payer:
     def spend(self, table: Table, needs: Needs, typed: Spending) -> Spend:
         """Return what was typed as a spend; shares are of the smallest account that pays."""
         amounts = {name: value for name, value in typed.items() if value is not None}
-        # The ledger is read for a share alone.
+        # The ledger is read for a share, and where noise may have a shape.
         return parse_spend(amounts, needs, lambda: self._smallest_budget(table))
+
+    def prefers_shape(self, table: Table, needs: Needs) -> bool:
+        """Return whether shaped noise is the better one for the accounts that pay."""
+        return needs.shaped is not None and prefers_shape(needs, self._smallest_budget(table))
 
     def standing(self, plan: Plan[Any, Any]) -> Standing:
         """Return what paying for a plan would do to the accounts. Nothing is charged."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from sfumato.curator.catalog.catalog import CatalogContents
     from sfumato.curator.payer import Payer, Spending
     from sfumato.curator.plan.plan import QuestionPlan
-    from sfumato.curator.plan.spend import Spend
+    from sfumato.curator.plan.spend import PureSpend, Spend
     from sfumato.curator.question.measurement import Question
     from sfumato.ledger import Released
 
@@ -111,8 +111,18 @@ def choose_spend(payer: Payer, resolved: ResolvedQuestion, spending: Spending) -
     given = check_given(spending.get("given"))
     typed = {name: value for name, value in spending.items() if name != "given" and value is not None}
     if list(typed) == ["error"]:
-        return find_cheapest_spend(resolved, typed["error"], given)
+        return _meet_error(payer, resolved, typed["error"], given)
     return payer.spend(resolved.table, resolved.needs, cast("Spending", typed))
+
+
+def _meet_error(payer: Payer, resolved: ResolvedQuestion, error: Any, given: dict[str, int]) -> PureSpend:
+    """Return the least ε that meets an error; with the noise of before, if that was paid for already."""
+    before = find_cheapest_spend(resolved, error, given)
+    if not payer.prefers_shape(resolved.table, resolved.needs):
+        return before
+    if find_kept(payer.lab.ledger, price_question(resolved, before)) is not None:
+        return before
+    return find_cheapest_spend(resolved, error, given, shaped=True)
 
 
 def _expected_error(plan: QuestionPlan, spending: Spending) -> QuestionError:

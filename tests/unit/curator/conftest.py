@@ -44,4 +44,10 @@ def _sum(term: Any, rows: list[Row]) -> int:
 
 @pytest.fixture(scope="session")
 def exact_sums() -> Callable[[QuestionPlan, list[Row]], list[int]]:
-    return lambda plan, rows: [_sum(each.of.term, rows) for each in plan.measured]
+    return lambda plan, rows: [_sum(each.term, rows) for each in plan.summands]
+
+
+@pytest.fixture(scope="session")
+def exact_coordinates() -> Callable[[QuestionPlan, list[Row]], list[int]]:
+    """The sums that a shape is computed from, in its order."""
+    return lambda plan, rows: [_sum(each.term, rows) for each in plan.measured[0].sums]

@@ -19,6 +19,12 @@ if TYPE_CHECKING:
     from sfumato.lab.lab import Lab
 
 _DAYS = 6
+SHAPED = {
+    "average beside a count": "SELECT ward, COUNT(*) AS n, AVG(cost) AS cost FROM {table} GROUP BY ward",
+    "several averages": "SELECT COUNT(*) AS n, AVG(cost) AS cost, AVG(age) AS age FROM {table}",
+    "variance": "SELECT COUNT(*) AS n, VARIANCE(cost) AS cost FROM {table}",
+}
+"""Questions whose sums share a noise where pure ε adds up."""
 QUESTIONS = {
     "count": "SELECT COUNT(*) AS n FROM {table}",
     "groups": "SELECT ward, COUNT(*) AS n, AVG(cost) AS cost FROM {table} WHERE age >= 65 GROUP BY ward",
@@ -59,11 +65,14 @@ def _clinic() -> Lab:
         "ward": one_of("A", "B", "C"),
         "day": between(0, _DAYS - 1, step=1),
     }
-    unit, budget = Unit("who", max_rows=7), Budget(epsilon=10**6, delta=1e-6)
+    rest = full.filter(pa.array(~far))
     with catch_warnings():
         simplefilter("ignore")  # the declaration does not fit on purpose
-        lab.register("full", full, unit=unit, columns=columns, budget=budget)
-        lab.register("rest", full.filter(pa.array(~far)), unit=unit, columns=columns)
+        for about, delta in (("", 1e-6), ("pure_", 0)):
+            unit = Unit("who", max_rows=7, of=f"{about}people")
+            budget = Budget(epsilon=10**6, delta=delta)
+            lab.register(f"{about}full", full, unit=unit, columns=columns, budget=budget)
+            lab.register(f"{about}rest", rest, unit=unit, columns=columns)
     for name in ("full", "rest"):
         lab.set_through(name, day=_DAYS)
     return lab
@@ -72,9 +81,9 @@ def _clinic() -> Lab:
 _ASKED = [0]
 
 
-def _ask(sql: str) -> Replayed:
+def _ask(sql: str, tables: tuple[str, str] = ("full", "rest")) -> Replayed:
     _ASKED[0] += 1
-    return question(_clinic(), sql, ("full", "rest"), epsilon=1 + _ASKED[0] / 64)
+    return question(_clinic(), sql, tables, epsilon=1 + _ASKED[0] / 64)
 
 
 def _stream(measure: Any) -> Replayed:
@@ -96,6 +105,10 @@ def list_doors() -> list[CatalogueEntry]:
 
     asked = [
         CatalogueEntry("question", name, lambda *_, sql=sql: _ask(sql)) for name, sql in QUESTIONS.items()
+    ]
+    asked += [
+        CatalogueEntry("question", name, lambda *_, sql=sql: _ask(sql, ("pure_full", "pure_rest")))
+        for name, sql in SHAPED.items()
     ]
     streams = [
         CatalogueEntry("stream", "count over days", lambda *_: _stream(count())),

@@ -153,11 +153,23 @@ def _additive() -> list[CatalogueEntry]:
             samples=many,
         ),
         _entry(
+            "BlockMean",
+            noise.BlockMean.calibrated(5, 0, 8, 2),
+            ([3, 3, 3, 3, 0], [3, 3, 3, 3, 8]),
+            _as_numbers,
+        ),
+    ]
+
+
+def _ordered() -> list[CatalogueEntry]:
+    laplace = noise.LaplaceNoise(Fraction(1))
+    return [
+        _entry(
             "RunningSums",
             noise.RunningSums(Fraction(2), 3, 40),
             ([0, 0, 0], [40, 0, 0]),
             _running,
-            samples=many,
+            samples=20_000,
         ),
         _entry("RangeSums", noise.RangeSums(2, 2, laplace), ([0, 0], [1, 0]), _ranges),
         _entry(
@@ -166,12 +178,6 @@ def _additive() -> list[CatalogueEntry]:
             ([0, 0, 0, 1], [0, 1, 0, 1]),
             _around,
             event=laplace.event(1),
-        ),
-        _entry(
-            "BlockMean",
-            noise.BlockMean.calibrated(5, 0, 8, 2),
-            ([3, 3, 3, 3, 0], [3, 3, 3, 3, 8]),
-            _as_numbers,
         ),
     ]
 
@@ -248,4 +254,4 @@ def _surveys() -> list[CatalogueEntry]:
 
 def list_mechanisms() -> list[CatalogueEntry]:
     """Return an entry for every mechanism of `noise` and `local`."""
-    return [*_additive(), *_choices(), *_discoveries(), *_surveys()]
+    return [*_additive(), *_ordered(), *_choices(), *_discoveries(), *_surveys()]

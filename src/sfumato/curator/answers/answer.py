@@ -10,6 +10,7 @@ import numpy as np
 from sfumato.curator.answers.levels import agree_levels, level_keys, level_laws
 from sfumato.curator.answers.noise_law import Floats, NoiseLaw
 from sfumato.curator.answers.ordered.quantile_intervals import CountsAround
+from sfumato.curator.answers.shaped_answer import has_shape, read_shape, shaped_laws
 from sfumato.curator.catalog.calendar import MONTHS, SECONDS
 from sfumato.curator.catalog.domains import Domain, FreeTexts, Listed, Numbers, Periods
 from sfumato.curator.gate import decode_answer
@@ -113,7 +114,9 @@ def read_answer(plan: QuestionPlan, text: str) -> NoisyAnswer:
     places = tuple(_side_by_side(chosen[at::size]) for at in range(size))
     if plan.question.levels:
         return NoisyAnswer(agree_levels(plan, sums), level_laws(plan), places, None, cells)
-    return NoisyAnswer(_whole(sums[0] if sums else [], cells), noise_laws(plan), places, keys, cells)
+    found = sums[0] if sums else []
+    whole = read_shape(plan, found, cells) if plan.shaped is not None else _whole(found, cells)
+    return NoisyAnswer(whole, noise_laws(plan), places, keys, cells)
 
 
 def _side_by_side(levels: Sequence[tuple[ChoiceStep, NDArray[Any]]]) -> ChosenPlaces:
@@ -150,20 +153,22 @@ def count_numbers(step: ChoiceStep) -> int:
 
 
 def match_kept_form(plan: QuestionPlan, text: str) -> QuestionPlan:
-    """Return the plan that a kept answer was made for: the same, or as the question was planned before.
+    """Return the plan that a kept answer was made for: the same, or one of another form of the same request.
 
-    Both are one request. Answers from before there were groups for missing keys have one number less for each
-    of them, and those from before quantiles had intervals have no counts around them.
+    Answers from before there were groups for missing keys have one number less for each of them, and those
+    from before quantiles had intervals have no counts around them. Those whose sums share a noise say so,
+    whichever noise would be planned now.
     """
     answers = decode_answer(text)
     for step, answer in zip(plan.steps, answers, strict=True):
         if isinstance(step, Choices) and step.around is not None and len(answer) == count_choices(step):
             plan = plan.without_counts_around
             break
+    plan = plan.with_shape(has_shape(answers))
     bare = plan.without_nulls
     if bare is plan or plan.resolved.discovers_keys:
         return plan
-    return bare if len(answers[0][0]) == bare.resolved.cells else plan
+    return bare if len(answers[0][-1]) == bare.resolved.cells else plan
 
 
 def drop_null_groups(plan: QuestionPlan, noisy: NoisyAnswer) -> NoisyAnswer:
@@ -178,8 +183,10 @@ def drop_null_groups(plan: QuestionPlan, noisy: NoisyAnswer) -> NoisyAnswer:
 
 
 def noise_laws(plan: QuestionPlan) -> tuple[NoiseLaw, ...]:
-    """Return the law of the noise in each measured sum."""
-    return tuple(NoiseLaw.of(each.noise) for each in plan.measured)
+    """Return the law of the noise in each sum of the answer."""
+    if plan.shaped is not None:
+        return shaped_laws(plan)
+    return tuple(NoiseLaw.of(each.noise, at) for at, each in enumerate(plan.measured_alone))
 
 
 def _whole(rows: list[list[int]], cells: int) -> NDArray[Any]:
@@ -209,10 +216,11 @@ def combine_answers(one: NoisyAnswer, other: NoisyAnswer) -> NoisyAnswer:
         _share(np.where(ours, a.precision, 0.0), np.where(theirs, b.precision, 0.0))
         for a, b in zip(one.laws, other.laws, strict=True)
     ]
+    laws = [law.from_round(one.rounds) for law in other.laws]
     sums = [s * one.numbers(at) + (1 - s) * other.numbers(at) for at, s in enumerate(shares)]
     return NoisyAnswer(
         np.array(sums, dtype=np.float64).reshape(len(sums), one.cells),
-        tuple(a.plus(b, s) for a, b, s in zip(one.laws, other.laws, shares, strict=True)),
+        tuple(a.plus(b, s) for a, b, s in zip(one.laws, laws, shares, strict=True)),
         tuple(_between(a, b) for a, b in zip(one.chosen, other.chosen, strict=True)),
         keys,
         one.cells,

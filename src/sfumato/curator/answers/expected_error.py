@@ -11,6 +11,7 @@ import numpy as np
 
 from sfumato.curator.answers.answer import NoisyAnswer, noise_laws
 from sfumato.curator.answers.intervals import find_choice
+from sfumato.curator.answers.noise_law import combined_half_width
 from sfumato.curator.answers.ordered.rank_error import rank_error
 from sfumato.curator.answers.post_processing import compute_interval, is_linear
 from sfumato.curator.plan.plan import price_question
@@ -32,7 +33,7 @@ from sfumato.privacy.exact import parse_positive, parse_whole
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sfumato.curator.answers.noise_law import Floats
+    from sfumato.curator.answers.noise_law import Floats, NoiseLaw
     from sfumato.curator.plan.plan import QuestionPlan
     from sfumato.curator.plan.resolved import ResolvedQuestion
     from sfumato.curator.question.measurement import Figure
@@ -94,9 +95,10 @@ class QuestionError:
 
     def shared_by(self) -> str:
         """Return what the spend is split over, in words; nothing where it has one use."""
-        if self.plan.resolved.needs.items < 2:
-            return ""
         sums = sum(1 for each in self.plan.measured if each.noise is not None)
+        needs = self.plan.resolved.needs
+        if (needs if self.plan.shaped is None else needs.shaped or needs).items < 2:
+            return ""
         choices = len(self.plan.resolved.choices)
         named = [
             _counted(sums, "sum"),
@@ -120,9 +122,9 @@ class QuestionError:
             return f"{half:,.4g}"
         if isinstance(figure, MeanOf) or (isinstance(figure, VarianceOf) and not figure.root):
             # The error of an average is about that of its sum, spread over the rows; those are not known yet.
-            total = self.plan.measured[self.plan.sums(figure)[0]]
-            width = total.noise.half_width(0.95) if total.noise is not None else 0
-            return f"about {width * float(total.of.step):,.4g} / rows of the group"
+            at = self.plan.sums(figure)[0]
+            width = combined_half_width([(float(self.plan.summands[at].step), self._laws[at])], 0.95)
+            return f"about {width.max():,.4g} / rows of the group"
         if isinstance(figure, _OF_ROWS):
             return 'depends on the rows of the group: given={"n": …}'
         return "known only with the answer"
@@ -138,7 +140,7 @@ class QuestionError:
         if isinstance(figure, ChosenAggregate):
             return self._rank_error(figure, confidence)
         if is_linear(figure):
-            return self._width(figure, np.zeros((len(self.plan.measured), 1)), confidence) / 2
+            return self._width(figure, np.zeros((len(self.plan.summands), 1)), confidence) / 2
         if isinstance(figure, _OF_ROWS) and "n" in self.given:
             return self._width(figure, self._typical(figure), confidence) / 2
         return None
@@ -149,9 +151,13 @@ class QuestionError:
         return rank_error(step.mechanism, chosen, step.size, confidence)
 
     def _width(self, figure: Figure, sums: Floats, confidence: float) -> float:
-        noisy = NoisyAnswer(sums, noise_laws(self.plan), (), None, 1)
+        noisy = NoisyAnswer(sums, self._laws, (), None, 1)
         low, high = compute_interval(self.plan, figure, noisy, confidence)
         return float(high[0] - low[0])
+
+    @property
+    def _laws(self) -> tuple[NoiseLaw, ...]:
+        return noise_laws(self.plan)
 
     def _typical(self, aggregate: MeanOf | VarianceOf | CovarianceOf) -> Floats:
         """Return typical sums of a group of the given size.
@@ -160,10 +166,10 @@ class QuestionError:
         the middle, and two numbers do not vary together.
         """
         at, rows = self.plan.sums(aggregate), self.given["n"]
-        typical = np.zeros((len(self.plan.measured), 1))
+        typical = np.zeros((len(self.plan.summands), 1))
         half = (3, 4) if isinstance(aggregate, CovarianceOf) and aggregate.scaled else (0,)
         for place in () if isinstance(aggregate, CovarianceOf) and not aggregate.scaled else half:
-            typical[at[place]] = self.plan.measured[at[place]].of.bound * rows / 2
+            typical[at[place]] = self.plan.summands[at[place]].bound * rows / 2
         typical[at[-1]] = rows
         return typical
 
@@ -179,8 +185,13 @@ def _shown_from(step: DiscoveredKeys) -> str:
     return f"shown from about {step.keys.threshold:,} units on"
 
 
-def find_cheapest_spend(resolved: ResolvedQuestion, error: Any, given: dict[str, int]) -> PureSpend:
-    """Return the smallest pure ε, in millionths, whose half-widths at 95 % are within the wished errors."""
+def find_cheapest_spend(
+    resolved: ResolvedQuestion, error: Any, given: dict[str, int], *, shaped: bool = False
+) -> PureSpend:
+    """Return the smallest pure ε, in millionths, whose half-widths at 95 % are within the wished errors.
+
+    `shaped` says whether sums that one row moves together have one noise, where that is known.
+    """
     figures = resolved.question.figures
     halves = error if isinstance(error, dict) else {}
     wanted = {name: float(parse_positive(half, name)) for name, half in halves.items()}
@@ -197,7 +208,7 @@ def find_cheapest_spend(resolved: ResolvedQuestion, error: Any, given: dict[str,
         )
 
     def meets(millionths: int) -> bool:
-        plan = price_question(resolved, PureSpend(Fraction(millionths, _MILLION)))
+        plan = price_question(resolved, PureSpend(Fraction(millionths, _MILLION), shaped=shaped))
         expected = QuestionError(plan, given)
         return all(_known(name, figures[name], expected) <= half for name, half in wanted.items())
 
@@ -208,7 +219,7 @@ def find_cheapest_spend(resolved: ResolvedQuestion, error: Any, given: dict[str,
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if meets(middle) else (middle, high)
-    return PureSpend(Fraction(high, _MILLION))
+    return PureSpend(Fraction(high, _MILLION), shaped=shaped)
 
 
 def _millionths(resolved: ResolvedQuestion) -> int:
@@ -217,7 +228,7 @@ def _millionths(resolved: ResolvedQuestion) -> int:
     Scales are in inverse proportion to ε, so one plan, at ε = 1000, tells all others.
     """
     plan = price_question(resolved, PureSpend(Fraction(1000)))
-    scales = [each.noise.spread for each in plan.measured if each.noise is not None]
+    scales = [each.noise.spread for each in plan.measured_alone if each.noise is not None]
     for step in plan.steps:
         if not isinstance(step, ChoiceStep):
             continue

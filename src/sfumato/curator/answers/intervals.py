@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.curator.answers.answer import arrow_type, decode_places
+from sfumato.curator.answers.noise_law import BodyCoordinate, combined_half_width
 from sfumato.curator.answers.ordered.quantile_intervals import intersect
 from sfumato.curator.catalog.domains import FreeTexts, Listed, Numbers, Periods
 from sfumato.curator.plan.aggregates import (
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.curator.answers.answer import ChosenPlaces, NoisyAnswer
-    from sfumato.curator.answers.noise_law import Ends, Floats
+    from sfumato.curator.answers.noise_law import Ends, Floats, NoiseLaw
     from sfumato.curator.lower.lowered_value import LoweredValue
     from sfumato.curator.plan.plan import QuestionPlan
     from sfumato.curator.plan.resolved import ResolvedQuestion
@@ -52,6 +53,8 @@ if TYPE_CHECKING:
 
     Sums = Mapping[int, Floats]
 
+_MEANS = 33
+"""Means between which the reach of noise is interpolated: it is convex, and off by less than a thousandth."""
 _HALVINGS = 60
 """Bisections of an interval: beyond 53, doubles do not change any more."""
 
@@ -79,7 +82,7 @@ def possible_range(plan: QuestionPlan, aggregate: SummedAggregate, sums: Sums) -
 
 def _parts(plan: QuestionPlan, aggregate: SummedAggregate, sums: Sums) -> tuple[list[Floats], list[Summand]]:
     at = plan.sums(aggregate)
-    return [sums[each] for each in at], [plan.measured[each].of for each in at]
+    return [sums[each] for each in at], [plan.summands[each] for each in at]
 
 
 def _few(rows: Floats, least: float, ends: Ends, bounds: tuple[float, float]) -> Ends:
@@ -197,21 +200,18 @@ def choice_interval(
 
 
 def mean_interval(plan: QuestionPlan, aggregate: MeanOf, noisy: NoisyAnswer, confidence: float) -> Ends:
-    """Return the ends of all means θ that the noise explains; sum and count have a draw of one kind each.
+    """Return the ends of all means θ that the noise explains; see `has_closed_form`.
 
     Those are the θ for which |sum − θ·count| is not in the 1 − confidence tail of the noise of the sum
     less θ times the noise of the count. Where the noisy count is below one, nothing can be ruled out.
     """
     at = plan.sums(aggregate)
     sums, rows = (noisy.numbers(each) for each in at)
-    summand = plan.measured[at[0]].of
-    first, second = (next(iter(noisy.laws[each].draws), None) for each in at)
-    one, other = (0.0 if each is None else float(each.spread) for each in (first, second))
-    tail_of = _two_laplace_tail if isinstance(first, LaplaceNoise) else _two_gaussian_tail
+    summand = plan.summands[at[0]]
+    inside = _explained_by((noisy.laws[at[0]], noisy.laws[at[1]]), summand.bound, confidence)
 
     def explained(mean: Floats) -> NDArray[np.bool_]:
-        tail = tail_of(np.abs(sums - mean * rows), one, np.abs(mean) * other)
-        return (tail >= 1 - confidence) | (rows < 1)
+        return inside(np.abs(sums - mean * rows), mean) | (rows < 1)
 
     middle = mean_deviation(summand, sums, rows)
     bound = np.full_like(middle, summand.bound)
@@ -221,11 +221,43 @@ def mean_interval(plan: QuestionPlan, aggregate: MeanOf, noisy: NoisyAnswer, con
 
 
 def has_closed_form(plan: QuestionPlan, aggregate: MeanOf, noisy: NoisyAnswer) -> bool:
-    """Return whether a mean's interval can be computed without draws: see `mean_interval`."""
-    first, second = (noisy.laws[each] for each in plan.sums(aggregate))
-    return first.plain and (
-        not second.draws or (second.plain and type(first.draws[0]) is type(second.draws[0]))
+    """Return whether the law of a sum less any multiple of its number of rows is known.
+
+    It is the same in all cells, and Gaussian, or of two Laplace draws at most, or that of a body's draw.
+    """
+    laws = [noisy.laws[each] for each in plan.sums(aggregate)]
+    kinds = {type(draw.noise) for law in laws for draw in law.draws}
+    if len(kinds) != 1 or not laws[0].draws or any(law.weights.shape[1] != 1 for law in laws):
+        return False
+    return kinds != {LaplaceNoise} or len(_list_shares(*laws)) <= 2
+
+
+def _explained_by(
+    laws: tuple[NoiseLaw, NoiseLaw], bound: int, confidence: float
+) -> Callable[[Floats, Floats], NDArray[np.bool_]]:
+    """Return a test of whether noise explains a distance of the sum from a mean times its rows."""
+    (sums, rows), draws = laws, _list_shares(*laws)
+    if isinstance(draws[0][0], BodyCoordinate):
+        # How far noise reaches changes slowly with the mean: between a few of them it is read off a line.
+        means = np.linspace(-bound, bound, _MEANS)
+        reach = [float(combined_half_width([(1.0, sums), (-m, rows)], confidence)[0]) for m in means.tolist()]
+        return lambda distance, mean: distance <= np.interp(mean, means, reach)
+    tail_of = _two_laplace_tail if isinstance(draws[0][0], LaplaceNoise) else _gaussian_tail
+
+    def explained(distance: Floats, mean: Floats) -> NDArray[np.bool_]:
+        spreads = [np.abs(one - mean * other) * float(noise.spread) for noise, one, other in draws]
+        return np.asarray(tail_of(distance, *spreads) >= 1 - confidence)
+
+    return explained
+
+
+def _list_shares(sums: NoiseLaw, rows: NoiseLaw) -> list[tuple[Any, float, float]]:
+    """Return every draw once, with its weight in a sum and in the number of its rows."""
+    one, other = (
+        dict(zip(law.draws, law.weights[:, 0].tolist(), strict=True)) if law.draws else {}
+        for law in (sums, rows)
     )
+    return [(draw.noise, one.get(draw, 0.0), other.get(draw, 0.0)) for draw in {**one, **other}]
 
 
 def _furthest(explained: Callable[[Floats], NDArray[np.bool_]], near: Floats, far: Floats) -> Floats:
@@ -239,17 +271,19 @@ def _furthest(explained: Callable[[Floats], NDArray[np.bool_]], near: Floats, fa
     return np.where(explained(far), far, inside)
 
 
-def _two_gaussian_tail(distance: Floats, first: float, second: Floats) -> Floats:
-    """Return P(|X + Y| > distance) for independent Gaussian X, Y of these deviations; either may be 0."""
+def _gaussian_tail(distance: Floats, *deviations: Floats) -> Floats:
+    """Return P(|sum| > distance) for independent Gaussian numbers of these deviations; any may be 0."""
     from scipy.special import erfc
 
-    return np.asarray(erfc(distance / (math.sqrt(2) * np.hypot(first, second))))
+    spread = np.sqrt(sum(np.square(each) for each in deviations))
+    return np.asarray(erfc(distance / (math.sqrt(2) * spread)))
 
 
-def _two_laplace_tail(distance: Floats, first: float, second: Floats) -> Floats:
-    """Return P(|X + Y| > distance) for independent Laplace X, Y of these scales."""
+def _two_laplace_tail(distance: Floats, first: Floats, second: Floats | float = 0.0) -> Floats:
+    """Return P(|X + Y| > distance) for independent Laplace X, Y of these scales; one of them may be 0."""
     # The formula divides by a difference of squares: scales that are equal or zero are moved apart a little.
+    first, second = np.maximum(first, second), np.minimum(first, second)
     second = np.maximum(second, 1e-6 * first)
-    second = np.where(np.abs(second - first) < 1e-6 * first, first * (1 + 1e-6), second)
+    second = np.where(np.abs(second - first) < 1e-6 * first, first * (1 - 1e-6), second)
     a, b = first**2, second**2
     return np.asarray((a * np.exp(-distance / first) - b * np.exp(-distance / second)) / (a - b))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.curator.answers.noise_law import NoiseLaw
+from sfumato.curator.answers.noise_law import Draw, NoiseLaw
 from sfumato.engines.program import CountedUnits, CountedValues
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from sfumato.curator.answers.noise_law import Floats
     from sfumato.curator.plan.plan import QuestionPlan
+    from sfumato.noise.additive import Noise
 
     Places = tuple[int, ...]
 
@@ -34,18 +35,23 @@ def agree_levels(plan: QuestionPlan, answers: Sequence[Sequence[Sequence[int]]])
     """Return the sums of all levels, one row a sum and level after level, that add up to each other."""
     levels, sizes = plan.question.levels, [key.size for key in plan.resolved.keys]
     rows = []
-    for at, measured in enumerate(plan.measured):
+    for at, summand in enumerate(plan.summands):
         noisy = [np.array(answer[at], dtype=np.float64) for answer in answers]
-        variances = [_variance(step.measured[at].noise) for step in plan.steps if hasattr(step, "measured")]
+        variances = [_variance(noise) for noise in _noises(plan, at)]
         # A unit or a value can be in several groups, so that their numbers do not add up.
-        apart = isinstance(measured.of.term, CountedUnits | CountedValues)
+        apart = isinstance(summand.term, CountedUnits | CountedValues)
         whole = not apart and math.prod(sizes) <= MOST_TABLE
         found = put_together(sizes, levels, noisy, variances) if whole else noisy
         rows.append(np.concatenate([each.reshape(-1) for each in found]))
     return np.array(rows, dtype=np.float64).reshape(len(rows), plan.resolved.cells)
 
 
-def _variance(noise: Any) -> float:
+def _noises(plan: QuestionPlan, at: int) -> list[Noise | None]:
+    """Return the noise of a sum at each level; where there are levels, no sums share a noise."""
+    return [level.measured_alone[at].noise for level in plan.levels]
+
+
+def _variance(noise: Noise | None) -> float:
     return _LEAST if noise is None else max(_LEAST, float(noise.moments.variance))
 
 
@@ -113,11 +119,10 @@ def level_laws(plan: QuestionPlan) -> tuple[NoiseLaw, ...]:
     cells = [level.resolved.cells for level in plan.levels]
     of_level = np.repeat(np.arange(len(cells)), cells)
     found = []
-    for at in range(len(plan.measured)):
-        noises = [level.measured[at].noise for level in plan.levels]
-        known = [place for place, noise in enumerate(noises) if noise is not None]
-        weights = np.array([of_level == place for place in known], dtype=np.float64)
-        draws = tuple(noise for noise in noises if noise is not None)
+    for at in range(len(plan.summands)):
+        known = [(place, noise) for place, noise in enumerate(_noises(plan, at)) if noise is not None]
+        weights = np.array([of_level == place for place, _ in known], dtype=np.float64)
+        draws = tuple(Draw(noise, (at, place)) for place, noise in known)
         found.append(NoiseLaw(draws, weights.reshape(len(known), of_level.size)))
     return tuple(found)
 

@@ -15,11 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.noise import LaplaceNoise
+from sfumato.noise.additive import NoiseMoments
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Mapping, Sequence
 
+    from sfumato.noise import SimplicesNoise
     from sfumato.noise.additive import Noise
+    from sfumato.privacy.exact import Number
 
 Floats = NDArray[np.float64]
 Ends = tuple[Floats, Floats]
@@ -41,25 +44,60 @@ _SEED = 105
 Its draws only say how far off an answer may be. Privacy does not depend on any number here."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class NoiseLaw:
-    """Independent draws, each times its weight, added up. Without draws there is no noise.
+@dataclass(frozen=True, slots=True)
+class BodyCoordinate:
+    """One number of noise that several have together."""
 
-    `weights` has a row a draw, and a column a cell or one for all cells.
+    body: SimplicesNoise
+    place: int
+
+    @property
+    def moments(self) -> NoiseMoments:
+        """Variance and excess kurtosis of the number."""
+        return _body_moments(self.body, self.place)
+
+    def half_width(self, confidence: Number) -> int:
+        """Return the smallest t with P(|number| ≤ t) ≥ confidence."""
+        return self.body.half_width(self.place, confidence)
+
+
+@lru_cache(maxsize=256)
+def _body_moments(body: SimplicesNoise, place: int) -> NoiseMoments:
+    variance = float(body.variances[place])
+    fourth = float(np.mean(_draw_body(body, _FINE_POINTS)[place] ** 4))
+    return NoiseMoments(variance, fourth / variance**2 - 3 if variance else 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """One draw of a noise. Draws of the same noise with the same source are one and the same number.
+
+    Coordinates of one body with the same source are of one draw of all of them.
     """
 
-    draws: tuple[Noise, ...]
+    noise: Noise | BodyCoordinate
+    source: Hashable = None
+
+    @property
+    def joint(self) -> Hashable:
+        """What is drawn at once; draws that differ in it are independent."""
+        return (self.noise.body, self.source) if isinstance(self.noise, BodyCoordinate) else self
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NoiseLaw:
+    """Draws, each times its weight, added up. Without draws there is no noise.
+
+    `weights` has a row a draw, and a column a cell or one for all cells. Different draws are independent.
+    """
+
+    draws: tuple[Draw, ...]
     weights: Floats
 
     @classmethod
-    def of(cls, noise: Noise | None) -> NoiseLaw:
+    def of(cls, noise: Noise | None, source: Hashable = None) -> NoiseLaw:
         """Return the law of one draw; of none where there is no noise."""
-        return cls((), np.ones((0, 1))) if noise is None else cls((noise,), np.ones((1, 1)))
-
-    @property
-    def plain(self) -> bool:
-        """Whether it is one draw with the weight 1."""
-        return len(self.draws) == 1 and bool((self.weights == 1).all())
+        return cls((), np.ones((0, 1))) if noise is None else cls((Draw(noise, source),), np.ones((1, 1)))
 
     @property
     def precision(self) -> Floats:
@@ -67,17 +105,25 @@ class NoiseLaw:
         if not self.draws:
             return np.ones(1)
         # Noise that is all but never drawn has a variance of 0 in doubles.
-        return np.asarray(
-            1
-            / np.maximum(
-                _LEAST,
-                (self.weights**2 * np.array([[each.moments.variance] for each in self.draws])).sum(axis=0),
-            )
-        )
+        variance = ((self._covariance @ self.weights) * self.weights).sum(axis=0)
+        return np.asarray(1 / np.maximum(_LEAST, variance))
+
+    @property
+    def _covariance(self) -> Floats:
+        found = np.zeros((len(self.draws), len(self.draws)))
+        for i, one in enumerate(self.draws):
+            for j, other in enumerate(self.draws):
+                if one.joint == other.joint:
+                    found[i, j] = _covariance(one.noise, other.noise)
+        return found
 
     def at(self, cells: Any) -> NoiseLaw:
         """Return the law in some of the cells."""
         return self if self.weights.shape[1] == 1 else NoiseLaw(self.draws, self.weights[:, cells])
+
+    def from_round(self, place: int) -> NoiseLaw:
+        """Return the law with sources of its own, as noise that was drawn for another answer has."""
+        return NoiseLaw(tuple(Draw(each.noise, (place, each.source)) for each in self.draws), self.weights)
 
     def plus(self, other: NoiseLaw, share: Floats) -> NoiseLaw:
         """Return the law of a weighted mean: this law with the weight `share`, the other with the rest."""
@@ -85,37 +131,80 @@ class NoiseLaw:
         return NoiseLaw(self.draws + other.draws, np.concatenate(parts))
 
 
+def _covariance(one: Noise | BodyCoordinate, other: Noise | BodyCoordinate) -> float:
+    """Return the covariance of two numbers of one draw."""
+    if isinstance(one, BodyCoordinate) and isinstance(other, BodyCoordinate):
+        return float(one.body.covariance[one.place, other.place])
+    return float(one.moments.variance)
+
+
+def join_laws(terms: Sequence[tuple[float, NoiseLaw]]) -> NoiseLaw:
+    """Return the law of a weighted sum, in which each draw stands once."""
+    found: dict[Draw, Floats] = {}
+    for weight, law in terms:
+        for draw, row in zip(law.draws, law.weights, strict=True):
+            found[draw] = found.get(draw, 0.0) + weight * row
+    kept = {draw: row for draw, row in found.items() if row.any()}
+    return NoiseLaw(tuple(kept), np.stack(np.broadcast_arrays(*kept.values())) if kept else np.ones((0, 1)))
+
+
 # ---- draws -------------------------------------------------------------------------------------------------
 
 
 @lru_cache(maxsize=8)
-def draw_points(noises: tuple[Noise, ...], count: int) -> Floats:
+def draw_points(draws: tuple[Draw, ...], count: int) -> Floats:
     """Return draws of all noise together, one row each: even quantiles of its law in a random order."""
     rng = np.random.default_rng(_SEED)
     even = (np.arange(count) + 0.5) / count
-    # Each row has the same even quantiles, shuffled: the law of every single noise is met exactly.
-    drawn = [noise.quantiles(rng.permutation(even)) for noise in noises]
+    order: dict[Hashable, Any] = {}
+    drawn = []
+    for each in draws:
+        if isinstance(each.noise, BodyCoordinate):
+            # Draws of one body are the same from any seed; shuffled, two of them are independent.
+            shuffled = order.setdefault(each.joint, rng.permutation(count))
+            drawn.append(_draw_body(each.noise.body, count)[each.noise.place][shuffled])
+        else:
+            # Each row has the same even quantiles, shuffled: the law of every single noise is met exactly.
+            drawn.append(each.noise.quantiles(rng.permutation(even)))
     return np.stack(drawn) if drawn else np.zeros((0, count))
+
+
+@lru_cache(maxsize=8)
+def _draw_body(body: SimplicesNoise, count: int) -> Floats:
+    return body.draw_points(count)
 
 
 def combined_half_width(terms: Sequence[tuple[float, NoiseLaw]], confidence: float) -> Floats:
     """Return the least h with P(|noise| ≤ h) ≥ confidence for a weighted sum, in every cell or for all."""
-    terms = [(weight, law) for weight, law in terms if law.draws]
-    if not terms:
+    law = join_laws(terms)
+    if not law.draws:
         return np.zeros(1)
-    if len(terms) == 1 and terms[0][1].plain:
-        weight, law = terms[0]
-        return np.array([abs(weight) * law.draws[0].half_width(confidence)])
-    columns = np.broadcast_arrays(*(weight * row for weight, law in terms for row in law.weights))
-    drawn = draw_points(tuple(noise for _, law in terms for noise in law.draws), _FINE_POINTS)
+    alike = find_alike(law)
+    if alike is not None:
+        weight, noise, count = alike
+        return np.array([weight * sum_half_width(noise, count, confidence)])
+    drawn = draw_points(law.draws, _FINE_POINTS)
     # Cells with the same weights share one half width.
-    patterns, which = np.unique(np.stack(columns), axis=1, return_inverse=True)
+    patterns, which = np.unique(law.weights, axis=1, return_inverse=True)
     enough = math.ceil(confidence * _FINE_POINTS) - 1
     halves = [np.partition(np.abs(pattern @ drawn), enough)[enough] for pattern in patterns.T]
     return np.array(halves)[which.reshape(-1)]
 
 
-def sum_half_width(noise: Noise, count: int, confidence: float) -> float:
+def find_alike(law: NoiseLaw) -> tuple[float, Noise | BodyCoordinate, int] | None:
+    """Return the size of the weight, the noise and the number of draws where all draws are alike in them.
+
+    None where cells differ, or the draws do. Noise is as likely as its opposite, so a sign does not matter.
+    """
+    sizes = np.abs(law.weights)
+    noises = {each.noise for each in law.draws}
+    apart = len({each.joint for each in law.draws}) == len(law.draws)
+    if law.weights.shape[1] != 1 or len(noises) != 1 or not apart or np.ptp(sizes) > 1e-12 * sizes.max():
+        return None
+    return float(sizes.max()), noises.pop(), len(law.draws)
+
+
+def sum_half_width(noise: Noise | BodyCoordinate, count: int, confidence: float) -> float:
     """Return the least h with P(|sum| ≤ h) ≥ confidence, for so many independent draws of one noise.
 
     Laplace noise is convolved with itself by its characteristic function; beyond a scale of 32 steps its
@@ -127,8 +216,11 @@ def sum_half_width(noise: Noise, count: int, confidence: float) -> float:
     if not isinstance(noise, LaplaceNoise):
         from scipy.special import ndtri
 
+        # Of many draws the sum is nearly normal; the excess of its fourth moment widens it (Cornish, Fisher).
+        normal = float(ndtri((1 + confidence) / 2))
+        excess = noise.moments.excess / count if isinstance(noise, BodyCoordinate) else 0.0
         # Rounding one draw to a whole number moves it by half a step; of many, by far less than the sum.
-        return float(ndtri((1 + confidence) / 2)) * deviation + 0.5
+        return (normal + (normal**3 - 3 * normal) * excess / 24) * deviation + 0.5
     scale = min(float(noise.scale), _SHAPE_SCALE)
     step, own = _laplace_sum(scale, count)
     half = int(np.searchsorted(step, confidence))
@@ -161,7 +253,8 @@ def likely_range(
     `sums` has a number a cell for each sum. The exact one is the noisy one less its noise, so draws of the
     noise make draws of the exact numbers; the ends leave out the same share of them below and above.
     """
-    drawn = draw_points(tuple(noise for law in laws.values() for noise in law.draws), _POINTS)
+    draws = tuple(dict.fromkeys(draw for law in laws.values() for draw in law.draws))
+    drawn = dict(zip(draws, draw_points(draws, _POINTS), strict=True))
     cells = next(iter(sums.values())).size
     # Cells are taken in blocks, so that draws times cells fit into memory.
     size = max(1, _BLOCK // _POINTS)
@@ -173,14 +266,13 @@ def likely_range(
 
 
 def _exact(
-    sums: Mapping[int, Floats], laws: Mapping[int, NoiseLaw], drawn: Floats, block: slice
+    sums: Mapping[int, Floats], laws: Mapping[int, NoiseLaw], drawn: Mapping[Draw, Floats], block: slice
 ) -> dict[int, Floats]:
     """Return what the exact sums of some cells may be: one row a cell, one column a draw."""
-    found, first = {}, 0
+    found = {}
     for at, law in laws.items():
-        last = first + len(law.draws)
-        found[at] = sums[at][block, None] - law.at(block).weights.T @ drawn[first:last]
-        first = last
+        noise = np.stack([drawn[draw] for draw in law.draws]) if law.draws else np.zeros((0, _POINTS))
+        found[at] = sums[at][block, None] - law.at(block).weights.T @ noise
     return found
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.curator.answers import intervals as estimate
-from sfumato.curator.answers.noise_law import combined_half_width, likely_range
+from sfumato.curator.answers.noise_law import combined_half_width, find_alike, join_laws, likely_range
 from sfumato.curator.catalog.domains import Numbers
 from sfumato.curator.question.measurement import (
     Arithmetic,
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.curator.answers.answer import NoisyAnswer
-    from sfumato.curator.answers.noise_law import Ends, Floats, NoiseLaw
+    from sfumato.curator.answers.noise_law import BodyCoordinate, Ends, Floats, NoiseLaw
     from sfumato.curator.plan.plan import QuestionPlan
     from sfumato.curator.plan.resolved import ResolvedQuestion
     from sfumato.curator.question.measurement import Question, SortKey
@@ -181,7 +181,7 @@ def _chosen_interval(
 def _linear_interval(
     plan: QuestionPlan, figure: Figure, noisy: NoisyAnswer, sums: dict[int, Floats], confidence: float
 ) -> Ends:
-    """Return the interval of a number that is linear in sums. Counts are whole, and so are their ends."""
+    """Return the interval of a number that is linear in sums, for a count around the one that is shown."""
     if not sums:
         number = compute_figure(plan, figure, noisy)
         return number, number
@@ -191,7 +191,8 @@ def _linear_interval(
     with np.errstate(over="ignore", invalid="ignore"):
         low, high = (_finite(end) for end in _possible(plan, figure, sums))
     if isinstance(figure, CountOf | DistinctUnits):
-        return np.ceil(low - half), np.floor(high + half)
+        # A count is shown as the nearest whole number, so it is off by h if noise is by less than h + 1/2.
+        return np.rint(low) - np.floor(half + 0.5), np.rint(high) + np.floor(half + 0.5)
     return low - half, high + half
 
 
@@ -209,22 +210,25 @@ def _weights(plan: QuestionPlan, figure: Figure) -> dict[int, float]:
             found = _weights(plan, left) or _weights(plan, right)
             return {at: weight / factor if sign == "/" else weight * factor for at, weight in found.items()}
     at = plan.sums(figure)[0]
-    return {at: float(plan.measured[at].of.step)}
+    return {at: float(plan.summands[at].step)}
 
 
-def find_single_sum(
+def find_one_noise(
     plan: QuestionPlan, figure: Figure, laws: Sequence[NoiseLaw]
-) -> tuple[float, Noise] | None:
-    """Return the weight and the noise of a figure that is linear in one sum; None for every other.
+) -> tuple[float, Noise | BodyCoordinate, int] | None:
+    """Return weight, noise and number of draws of a linear figure whose draws are all alike; None for others.
 
     Groups of several levels agree with each other, so their noise is not independent.
     """
     if plan.question.levels or not is_linear(figure):
         return None
-    found = [(weight, laws[at]) for at, weight in _weights(plan, figure).items() if weight]
-    if len(found) != 1 or not found[0][1].plain:
-        return None
-    return found[0][0], found[0][1].draws[0]
+    law = join_laws([(weight, laws[at]) for at, weight in _weights(plan, figure).items()])
+    return find_alike(law) if law.draws else None
+
+
+def compute_linear(plan: QuestionPlan, figure: Figure, noisy: NoisyAnswer) -> Floats:
+    """Return a number that is linear in sums before it is rounded: totals over groups start there."""
+    return np.broadcast_to(_possible(plan, figure, _sums(plan, figure, noisy))[0], (noisy.cells,))
 
 
 def _constant(figure: Figure) -> Fraction:

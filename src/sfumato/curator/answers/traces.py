@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.curator.answers.noise_law import sum_half_width
-from sfumato.curator.answers.post_processing import compute_figure, compute_interval, find_single_sum
+from sfumato.curator.answers.post_processing import compute_interval, compute_linear, find_one_noise
 from sfumato.curator.answers.row_functions import MONOTONE, apply_function
 from sfumato.curator.question.measurement import Arithmetic, CountOf, DistinctUnits
 
@@ -181,10 +181,10 @@ class TraceIntervals:
         apart = len(set(leaf.cells)) == len(leaf.cells)
         return apart and not leaf.chosen and self._single(leaf.figure) is not None
 
-    def _single(self, figure: Figure) -> tuple[float, Any] | None:
-        """Return the weight and the noise of a figure of one sum; levels that agree share noise."""
-        found: tuple[float, Any] | None = self._once(
-            ("single", figure), lambda: find_single_sum(self.plan, figure, self.noisy.laws)
+    def _single(self, figure: Figure) -> tuple[float, Any, int] | None:
+        """Return the weight, the noise and the draws of a figure; levels that agree share noise."""
+        found: tuple[float, Any, int] | None = self._once(
+            ("single", figure), lambda: find_one_noise(self.plan, figure, self.noisy.laws)
         )
         return found
 
@@ -208,12 +208,12 @@ class TraceIntervals:
     def _leaf(self, leaf: TracedFigure, level: float) -> End:
         single = self._single(leaf.figure)
         if len(leaf.cells) > 1 and single is not None and self._is_one(leaf):
-            weight, noise = single
+            weight, noise, draws = single
             numbers = self._once(
-                ("numbers", leaf.figure), lambda: compute_figure(self.plan, leaf.figure, self.noisy)
+                ("numbers", leaf.figure), lambda: compute_linear(self.plan, leaf.figure, self.noisy)
             )
-            middle = float(np.asarray(numbers, dtype=np.float64)[list(leaf.cells)].sum())
-            size = len(leaf.cells)
+            middle = float(numbers[list(leaf.cells)].sum())
+            size = len(leaf.cells) * draws
             half = self._once(("half", noise, size, level), lambda: sum_half_width(noise, size, level)) * abs(
                 weight
             )

@@ -5,61 +5,45 @@ Only public facts come in: the catalog, the question and the spend. Nothing here
 
 from __future__ import annotations
 
-from fractions import Fraction
+from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from sfumato.curator.lower.lowered_value import LoweredValue, add_integer
 from sfumato.curator.plan.caveats import list_caveats
+from sfumato.curator.plan.choices import engine_keys, null_places, plan_choices
 from sfumato.curator.plan.noisy_sum import NoisySum
 from sfumato.curator.plan.priced import Plan
 from sfumato.curator.plan.resolved import ResolvedQuestion
-from sfumato.curator.plan.sensitivity import SumSensitivity
+from sfumato.curator.plan.shaped_sum import ShapedSum
 from sfumato.curator.plan.spend import PureSpend
 from sfumato.curator.plan.steps import (
-    ChoiceMechanism,
-    Choices,
     ChoiceStep,
-    DiscoveredChoices,
     DiscoveredKeys,
     QuestionStep,
     Sums,
 )
 from sfumato.curator.question.measurement import (
-    MINIMUM_SHARE,
     Aggregate,
     ChosenAggregate,
-    ModeOf,
-    QuantileOf,
     Question,
 )
 from sfumato.engines import program as engine
-from sfumato.errors import UsageError
 from sfumato.noise import (
-    ExtremeMechanism,
-    ModeMechanism,
-    QuantilesMechanism,
-    Surroundings,
     ThresholdedNoise,
     TruncatedGeometric,
 )
+from sfumato.noise.additive import LARGEST, SMALLEST
 from sfumato.privacy.events import Parallel, Repeated
 
 if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from sfumato.curator.lower.lowered_value import LoweredValue
     from sfumato.curator.plan.resolved import Tables
-    from sfumato.curator.plan.spend import Spend
+    from sfumato.curator.plan.shapes import ShapedSums
+    from sfumato.curator.plan.spend import Spend, Split
+    from sfumato.curator.plan.steps import MeasuredSum
     from sfumato.curator.plan.summands import Summand
-    from sfumato.engines.values import Value
-
-
-_AROUND = Fraction(1, 50)
-"""Part of the spend of a quantile for the counts around it, which its interval is computed from."""
-_GROWTHS = (2, 4, 16)
-"""How much further each edge around a quantile may be than the one before: the first that is not too much."""
-_FEW_KEYS = 2**10
-"""Number of keys that edges are planned for where keys are discovered."""
-_MOST_COUNTS = 2**16
-"""Most numbers that are kept for the intervals of one value's quantiles."""
 
 
 class QuestionPlan(Plan[QuestionStep, ResolvedQuestion]):
@@ -80,12 +64,35 @@ class QuestionPlan(Plan[QuestionStep, ResolvedQuestion]):
         """The snapshots that the question reads."""
         return tuple(table.snapshot_name for table in self.resolved.source.tables)
 
+    @property
+    def summands(self) -> tuple[Summand, ...]:
+        """The sums of the answer, in its order."""
+        return self.resolved.summands
+
     @cached_property
-    def measured(self) -> tuple[NoisySum[Summand], ...]:
-        """The noisy sums, in the order of the answer."""
+    def measured(self) -> tuple[MeasuredSum, ...]:
+        """The sums with noise: one for each of the answer, or a shape for several and then the others."""
         # Levels measure the same sums, each with noise of its own.
         steps = self.steps_of_levels[0]
         return tuple(each for step in steps if not isinstance(step, ChoiceStep) for each in step.measured)
+
+    @property
+    def measured_alone(self) -> tuple[NoisySum[Summand], ...]:
+        """The sums with noise of their own: all of them, unless some have a shape."""
+        return tuple(each for each in self.measured if isinstance(each, NoisySum))
+
+    @property
+    def shaped(self) -> ShapedSums | None:
+        """How sums follow from the coordinates of a shape, if this plan has one."""
+        return self.resolved.shaped if any(isinstance(each, ShapedSum) for each in self.measured) else None
+
+    def with_shape(self, shaped: bool) -> QuestionPlan:
+        """Return the plan of the same question whose noise is shaped, or is not; itself if it is so."""
+        if not isinstance(self.spend, PureSpend) or shaped is (self.shaped is not None):
+            return self
+        spend = replace(self.spend, shaped=shaped)
+        other = price_question(self.resolved, spend, self.named[0][1:], counts_around=self._counts_around)
+        return replace(other, bias=self.bias)
 
     @property
     def steps_of_levels(self) -> tuple[tuple[QuestionStep, ...], ...]:
@@ -129,7 +136,7 @@ class QuestionPlan(Plan[QuestionStep, ResolvedQuestion]):
 
     @cached_property
     def _places(self) -> dict[Aggregate, tuple[int, ...]]:
-        at = {each.of: place for place, each in enumerate(self.measured)}
+        at = {each: place for place, each in enumerate(self.summands)}
         found = self.resolved.summands_of.items()
         return {aggregate: tuple(at[each] for each in parts) for aggregate, parts in found}
 
@@ -148,12 +155,12 @@ def price_question(
     request, to be charged and drawn anew. Without `counts_around` quantiles have no intervals.
     """
     named = ("refined", *refines) if refines else ("question",)
-    steps = _steps(resolved, spend, counts_around)
+    steps = _shaped_steps(resolved, spend, counts_around) or _steps(resolved, spend, counts_around)
     reads = resolved.source.tables
-    # A question is recognised by what it was before there were groups for missing keys, and intervals of
-    # quantiles, so that what was paid for then is still found.
+    # A question is recognised by what it was before there were groups for missing keys, shapes, and intervals
+    # of quantiles, so that what was paid for then is still found.
     bare = resolved.without_nulls
-    known_as = () if bare is resolved and not resolved.choices else _steps(bare, spend, counts_around=False)
+    before = bare is not resolved or resolved.choices or _has_shape(steps)
     return QuestionPlan(
         resolved.table,
         spend,
@@ -162,7 +169,7 @@ def price_question(
         tuple(list_caveats(resolved, steps)),
         (named,),
         reads=reads,
-        known_as=known_as,
+        known_as=_steps(bare, spend, counts_around=False) if before else (),
     )
 
 
@@ -194,18 +201,56 @@ def _steps(resolved: ResolvedQuestion, spend: Spend, counts_around: bool) -> tup
     for at, level in enumerate(resolved.levels):
         own = zip(resolved.summands, split.sums[at * size : (at + 1) * size], strict=True)
         measured = tuple(_measured(level, each, spend, part) for each, part in own)
-        if resolved.discovers_keys:
-            keys = _discovered_keys(resolved, measured, spend, split.other)
-            chosen = (
-                _choices(resolved, *each, spend, split.other, counts_around) for each in resolved.choices
-            )
-            return (keys, *chosen)
-        cells = tuple(key.engine_key() for key in level.keys)
-        sums = engine.CellSums(*level.rows, cells, tuple(each.of.term for each in measured))
-        steps += [Sums(sums, measured)] if measured else []
-        # What is chosen is lowered once; only the groups of a level are its own.
-        steps += [_choices(level, *each, spend, split.other, counts_around) for each in resolved.choices]
+        steps += _question_steps(level, measured, spend, split, resolved.choices, counts_around)
     return tuple(steps)
+
+
+def _question_steps(
+    resolved: ResolvedQuestion,
+    measured: tuple[MeasuredSum, ...],
+    spend: Spend,
+    split: Split,
+    # What is chosen is lowered once; only the groups of a level are its own.
+    choices: tuple[tuple[LoweredValue, tuple[ChosenAggregate, ...]], ...],
+    counts_around: bool,
+) -> tuple[QuestionStep, ...]:
+    """Return the steps that measure these sums and choose these values, of one level."""
+    chosen = tuple(plan_choices(resolved, *each, spend, split.other, counts_around) for each in choices)
+    if resolved.discovers_keys:
+        return (_discovered_keys(resolved, measured, spend, split.other), *chosen)
+    keys = tuple(key.engine_key() for key in resolved.keys)
+    sums = engine.CellSums(*resolved.rows, keys, _terms(measured))
+    return ((Sums(sums, measured),) if measured else ()) + chosen
+
+
+def _terms(measured: tuple[MeasuredSum, ...]) -> tuple[engine.Term, ...]:
+    """Return what the engine sums, in the order in which it is measured."""
+    return tuple(
+        each.term for one in measured for each in (one.sums if isinstance(one, ShapedSum) else (one.of,))
+    )
+
+
+def _has_shape(steps: tuple[QuestionStep, ...]) -> bool:
+    sums = [step for step in steps if not isinstance(step, ChoiceStep)]
+    return any(isinstance(each, ShapedSum) for step in sums for each in step.measured)
+
+
+def _shaped_steps(
+    resolved: ResolvedQuestion, spend: Spend, counts_around: bool
+) -> tuple[QuestionStep, ...] | None:
+    """Return the steps whose sums share a noise; None where that is not wanted or cannot be drawn."""
+    needs, shaped = resolved.needs.shaped, resolved.shaped
+    if needs is None or shaped is None or not isinstance(spend, PureSpend) or not spend.shaped:
+        return None
+    split = spend.split(needs)
+    sensitivity = resolved.contribution.shape_sensitivity(shaped.shape.width)
+    epsilon = spend.epsilon * split.sums[0]
+    if not SMALLEST <= sensitivity.l1 / epsilon <= LARGEST:
+        return None
+    own = zip(resolved.sums_apart, split.sums[1:], strict=True)
+    apart = tuple(_measured(resolved, each, spend, part) for each, part in own)
+    measured: tuple[MeasuredSum, ...] = (ShapedSum.calibrated(shaped.shape, sensitivity, epsilon), *apart)
+    return _question_steps(resolved, measured, spend, split, resolved.choices, counts_around)
 
 
 def _measured(
@@ -215,83 +260,15 @@ def _measured(
     return NoisySum(summand, sensitivity, spend.noise(sensitivity, part) if sensitivity.l1 else None)
 
 
-def _choices(
-    resolved: ResolvedQuestion,
-    part: LoweredValue,
-    asked: tuple[ChosenAggregate, ...],
-    spend: Spend,
-    share: Fraction,
-    counts_around: bool,
-) -> ChoiceStep:
-    """Choices of one value. All rows of a unit share the ε of the choice."""
-    domain: Any = part.domain
-    value: Value = add_integer(part.value, -domain.low)
-    contribution = resolved.contribution
-    around = _around(resolved, domain.size, asked, spend, share) if counts_around else None
-    epsilon = spend.choice(share if around is None else share * (1 - _AROUND))
-    mechanism = _choice_mechanism(asked, epsilon / contribution.counted, domain.size)
-    if resolved.discovers_keys:
-        counted = engine.KeyedSums(
-            *resolved.rows, (*_engine_keys(resolved), value), (engine.Counted(),), _null_places(resolved)
-        )
-        return DiscoveredChoices(counted, domain.size, mechanism, contribution.row_moves, around)
-    keys = tuple(key.engine_key() for key in resolved.keys)
-    program = engine.CellHistogram(*resolved.rows, keys, value, domain.size)
-    return Choices(program, mechanism, contribution.row_moves, around)
-
-
-def _around(
-    resolved: ResolvedQuestion,
-    size: int,
-    asked: tuple[ChosenAggregate, ...],
-    spend: Spend,
-    share: Fraction,
-) -> Surroundings | None:
-    """Return what counts rows around quantiles; None for ends and modes, and where it would be too much."""
-    if isinstance(asked[0], ModeOf) or asked[0].is_end:
-        return None
-    sensitivity = SumSensitivity.of(resolved.contribution.row_moves)
-    # So little may be spent that no noise is wide enough; the choice itself needs far less.
-    try:
-        noise = spend.noise(sensitivity, share * _AROUND)
-    except UsageError:
-        return None
-    shares = len({each.share for each in asked if isinstance(each, QuantileOf)})
-    # How many keys will be discovered is not known: their edges are few from the start.
-    cells = _FEW_KEYS if resolved.discovers_keys else resolved.cells
-    fitting = (Surroundings(noise, growth) for growth in _GROWTHS)
-    return next((each for each in fitting if each.numbers(shares, size) * cells <= _MOST_COUNTS), None)
-
-
-def _choice_mechanism(asked: tuple[ChosenAggregate, ...], epsilon: Fraction, cells: int) -> ChoiceMechanism:
-    if isinstance(asked[0], ModeOf):
-        return ModeMechanism(epsilon)
-    # The same share asked twice is chosen once.
-    shares = tuple(dict.fromkeys(each.share for each in asked if isinstance(each, QuantileOf)))
-    if asked[0].is_end:
-        return ExtremeMechanism.calibrated(epsilon, cells, highest=shares[0] > MINIMUM_SHARE)
-    return QuantilesMechanism(epsilon, shares)
-
-
 def _discovered_keys(
-    resolved: ResolvedQuestion, measured: tuple[NoisySum[Summand], ...], spend: Spend, part: Fraction
+    resolved: ResolvedQuestion, measured: tuple[MeasuredSum, ...], spend: Spend, part: Fraction
 ) -> DiscoveredKeys:
     if not isinstance(spend, PureSpend) or not spend.delta:
         raise AssertionError(spend)
-    terms = tuple(each.of.term for each in measured)
-    program = engine.KeyedSums(*resolved.rows, _engine_keys(resolved), terms, _null_places(resolved))
+    program = engine.KeyedSums(*resolved.rows, engine_keys(resolved), _terms(measured), null_places(resolved))
     return DiscoveredKeys(
         program, _key_mechanism(spend.choice(part), spend.delta, resolved.contribution.keys), measured
     )
-
-
-def _engine_keys(resolved: ResolvedQuestion) -> tuple[Value, ...]:
-    """Return the keys as engines group by them where they are to be discovered: their values."""
-    return tuple(key.part.value for key in resolved.keys)
-
-
-def _null_places(resolved: ResolvedQuestion) -> tuple[int, ...]:
-    return tuple(place for place, key in enumerate(resolved.keys) if key.nulls)
 
 
 def _key_mechanism(

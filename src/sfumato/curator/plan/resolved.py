@@ -31,8 +31,9 @@ from sfumato.curator.lower.lowered_value import (
 from sfumato.curator.lower.presence import is_present
 from sfumato.curator.lower.relations import lower_relation
 from sfumato.curator.plan.sensitivity import ContributionBounds, SumSensitivity
+from sfumato.curator.plan.shapes import ShapedSums, find_shape
 from sfumato.curator.plan.spend import Needs
-from sfumato.curator.plan.summands import Summand, list_summands, noise_weights
+from sfumato.curator.plan.summands import Summand, list_summands, noise_weights, order_summands
 from sfumato.curator.plan.work import MOST_NUMBERS
 from sfumato.curator.question.measurement import (
     ChosenAggregate,
@@ -202,8 +203,18 @@ class ResolvedQuestion:
         The same integers may stand for different numbers, as those of x and x / 3 do: those are two sums.
         """
         # A sum that several aggregates use is measured once, and gets the noise of one.
-        wanted = {summand for parts in self.summands_of.values() for summand in parts}
-        return tuple(sorted(wanted, key=lambda each: (canonical_json(each.term), canonical_json(each))))
+        return order_summands({summand for parts in self.summands_of.values() for summand in parts})
+
+    @cached_property
+    def shaped(self) -> ShapedSums | None:
+        """A shape for the sums that one row moves together; None where there is none, or none that helps.
+
+        Where a unit is replaced, what it adds and what it takes away can point anywhere. Levels have noise
+        of their own each, and are made to agree sum by sum.
+        """
+        if self.table.neighbours is Neighbours.REPLACE_ONE or self.question.levels:
+            return None
+        return find_shape(self.summands_of, self.source)
 
     @cached_property
     def choices(self) -> tuple[tuple[LoweredValue, tuple[ChosenAggregate, ...]], ...]:
@@ -239,8 +250,25 @@ class ResolvedQuestion:
         sensitivities = tuple(
             level.without_nulls.sensitivity(summand) for level in self.levels for summand in self.summands
         )
-        weights = self._weights() * len(self.levels)
-        return Needs(sensitivities, len(self.choices) * len(self.levels), self.discovers_keys, weights)
+        weights = tuple(self._weights().values()) * len(self.levels)
+        choices = len(self.choices) * len(self.levels)
+        return Needs(sensitivities, choices, self.discovers_keys, weights, self._shaped_needs())
+
+    def _shaped_needs(self) -> Needs | None:
+        """What the spend is split over where one noise has the shape of what a row adds to many sums."""
+        if self.shaped is None:
+            return None
+        bare, weights = self.without_nulls, self._weights()
+        sums = [bare.contribution.shape_sensitivity(self.shaped.shape.width)]
+        sums += [bare.sensitivity(each) for each in self.sums_apart]
+        harms = (self.shaped.weigh(weights), *(weights[each] for each in self.sums_apart))
+        return Needs(tuple(sums), len(self.choices), self.discovers_keys, harms)
+
+    @cached_property
+    def sums_apart(self) -> tuple[Summand, ...]:
+        """The sums that no shape has, where there is one."""
+        measured = () if self.shaped is None else self.shaped.estimates
+        return tuple(each for each in self.summands if each not in measured)
 
     @cached_property
     def strides(self) -> tuple[int, ...]:
@@ -263,13 +291,13 @@ class ResolvedQuestion:
         """Refuse what no spend could answer, before one is named."""
         _ = self.needs
 
-    def _weights(self) -> tuple[Fraction, ...]:
+    def _weights(self) -> dict[Summand, Fraction]:
         """What each sum weighs in all numbers of the answer together."""
         found = dict.fromkeys(self.summands, Fraction(0))
         for aggregate, parts in self.summands_of.items():
             for summand, weight in zip(parts, noise_weights(aggregate, len(parts)), strict=True):
                 found[summand] += weight
-        return tuple(found.values())
+        return found
 
     def sensitivity(self, summand: Summand) -> SumSensitivity:
         """Return how far one unit can move a sum. Nothing moves the number of all rows where it is public."""

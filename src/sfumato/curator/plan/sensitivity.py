@@ -103,6 +103,15 @@ class ContributionBounds:
             return self._replaced(pack_moves(min(self.rows, self.cells * each), each), signed=False)
         return self._replaced(scale_moves(self._added, summand.bound), summand.signed)
 
+    def shape_sensitivity(self, width: int) -> SumSensitivity:
+        """Return the norms of what one unit adds to coordinates of which a row adds `width` at most in all.
+
+        Worst is a unit all of whose rows in a cell add to the same coordinate: docs/proofs/shaped-noise.md.
+        """
+        if self.replaced:
+            raise AssertionError("shapes are for units that are added or removed")
+        return SumSensitivity.of(scale_moves(self._added, width))
+
     def _replaced(self, added: Moves, signed: bool) -> SumSensitivity:
         """Return the sensitivity to replacing a unit, from what adding one moves.
 

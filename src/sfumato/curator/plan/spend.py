@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from sfumato.curator.plan.sensitivity import SumSensitivity
 from sfumato.errors import PolicyError, UsageError
 from sfumato.errors.checked import checked, require_field
 from sfumato.noise import GaussianNoise, LaplaceNoise
 from sfumato.privacy.calibration import gaussian_sigma, rho_for, share_epsilon, share_side, share_sigma
-from sfumato.privacy.canonical import tagged
+from sfumato.privacy.canonical import tagged, written_by
 from sfumato.privacy.exact import format_short, parse_exact, parse_positive
 from sfumato.privacy.risk import epsilon_for_risk
 from sfumato.privacy.sensitivity import root_up
@@ -41,6 +41,8 @@ class Needs:
     """Whether keys are discovered, which costs a δ."""
     weights: tuple[Fraction, ...] = ()
     """Harm that the noise of each sum does to the answer, squared, in its own range; all alike if empty."""
+    shaped: Needs | None = None
+    """What it is split over instead where one noise has the shape of what a row adds to several sums."""
 
     def __post_init__(self) -> None:
         require_field(self.choices >= 0, self, "choices", "0 or more")
@@ -60,6 +62,18 @@ class Needs:
         whole = max(1, sum(roots) + others)
         other = min(WHOLE, Fraction(_root(Fraction(1), degree), whole))
         return Split(tuple(Fraction(each, whole) for each in roots), other)
+
+    def spread(self, split: Split, *, squares: bool) -> Fraction:
+        """Return the weighted variance of all that is asked at a pure ε of 1, up to a common factor.
+
+        With `squares` it is the variance where the squares of all parts add up to 1, as Rényi prices do for
+        a small ε, and not the parts themselves.
+        """
+        weights = self.weights or (Fraction(1),) * len(self.sums)
+        pairs = [(w, p) for w, p in zip(weights, split.sums, strict=True) if p]
+        pairs += [(Fraction(1), split.other)] * (self.choices + self.keys)
+        variance = sum((w / p**2 for w, p in pairs), start=Fraction(0))
+        return variance * (sum(p**2 for _, p in pairs) if squares else 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +100,12 @@ def _root(weight: Fraction, degree: int) -> int:
     return low
 
 
-@tagged("Pure", "epsilon", "delta", "words")
+# Whether noise is shaped is not written: requests were hashed before there was such noise.
+def _write_pure(spend: PureSpend) -> dict[str, Any]:
+    return {"": "Pure", "epsilon": spend.epsilon, "delta": spend.delta, "words": spend.words}
+
+
+@written_by(_write_pure)
 @dataclass(frozen=True, slots=True)
 @checked
 class PureSpend:
@@ -99,6 +118,8 @@ class PureSpend:
     epsilon: Fraction
     delta: Fraction = Fraction(0)
     words: str = ""
+    shaped: bool = False
+    """Whether sums that one row moves together have one noise in the shape of that, where it is known."""
 
     def __post_init__(self) -> None:
         require_field(self.epsilon > 0, self, "epsilon", "above 0")
@@ -136,6 +157,8 @@ class GaussianSpend:
 
     multiplier: Fraction
     words: str
+    shaped: ClassVar[bool] = False
+    """Gaussian noise is independent by sum."""
 
     def __post_init__(self) -> None:
         require_field(self.multiplier > 0, self, "multiplier", "above 0")
@@ -162,8 +185,30 @@ Spend = PureSpend | GaussianSpend
 def parse_spend(amounts: Mapping[str, Any], needs: Needs, budget: Callable[[], Budget]) -> Spend:
     """Return the spend that was typed: epsilon, epsilon and delta, rho, a risk, or a share of the budget.
 
-    `budget` is only called for a share: reading it from the ledger takes time.
+    `budget` is only called for a share, and where noise may be shaped: reading it from the ledger takes time.
     """
+    spend = _parse_amounts(amounts, needs, budget)
+    if isinstance(spend, PureSpend) and needs.shaped is not None:
+        # A share is charged as if all of it were one answer, so noise of any shape stays within it.
+        return replace(spend, shaped=prefers_shape(needs, budget(), shared="share" in amounts))
+    return spend
+
+
+def prefers_shape(needs: Needs, budget: Budget, *, shared: bool = False) -> bool:
+    """Return whether shaped noise has the smaller error at one price of the filter that binds.
+
+    A budget without δ adds up pure ε, and sums that share a noise do not share ε. One with δ adds up Rényi
+    divergences, which for a small ε go with its square: there many small parts are cheaper than one whole.
+    The budget's kind decides, which is public, and not what was spent of it.
+    """
+    if needs.shaped is None:
+        return False
+    squares = bool(budget.delta) and not shared
+    one, other = (each.spread(each.split(3), squares=squares) for each in (needs.shaped, needs))
+    return one < other
+
+
+def _parse_amounts(amounts: Mapping[str, Any], needs: Needs, budget: Callable[[], Budget]) -> Spend:
     match sorted(amounts):
         case ["epsilon"]:
             return _for_keys(needs, PureSpend(parse_positive(amounts["epsilon"], "epsilon")))

@@ -13,6 +13,7 @@ import numpy as np
 
 from sfumato.curator.plan.noisy_sum import NoisySum
 from sfumato.curator.plan.sensitivity import SumSensitivity
+from sfumato.curator.plan.shaped_sum import ShapedSum
 from sfumato.curator.plan.summands import Summand
 from sfumato.engines.program import CellHistogram, CellSums, KeyedSums
 from sfumato.errors.checked import checked, require_field, require_positive
@@ -36,6 +37,26 @@ if TYPE_CHECKING:
     from sfumato.engines.program import HistogramCounts, SumsByKey
 
 
+MeasuredSum = NoisySum[Summand] | ShapedSum
+
+SHAPED = "shape-1"
+"""What stands before the coordinates of a shape in a kept answer. Without it, each row is a sum."""
+
+
+def _release_sums(measured: Sequence[MeasuredSum], exact: NDArray[Any]) -> list[Any]:
+    """Return noisy sums, a list each; with a shape its mark, its coordinates, and then all other sums."""
+    released: list[Any] = []
+    at = 0
+    for each in measured:
+        if isinstance(each, ShapedSum):
+            released += [SHAPED, *each.release(exact[at : at + len(each.sums)]).tolist()]
+            at += len(each.sums)
+        else:
+            released.append(each.release(exact[at]).tolist())
+            at += 1
+    return released
+
+
 @tagged("Sums", "program", "measured")
 @dataclass(frozen=True, slots=True)
 @checked
@@ -43,15 +64,15 @@ class Sums:
     """Noisy sums over listed cells."""
 
     program: CellSums
-    measured: tuple[NoisySum[Summand], ...]
+    measured: tuple[MeasuredSum, ...]
 
     def event(self) -> Event:
         """Return what one unit's presence can cost."""
         return Sequential(tuple(each.event() for each in self.measured))
 
-    def release(self, exact: NDArray[Any]) -> list[list[int]]:
-        """Return a list of noisy integers for each sum, one a cell."""
-        return [each.release(sums).tolist() for each, sums in zip(self.measured, exact, strict=True)]
+    def release(self, exact: NDArray[Any]) -> list[Any]:
+        """Return a list of noisy integers for each sum or coordinate, one a cell."""
+        return _release_sums(self.measured, exact)
 
 
 ChoiceMechanism = QuantilesMechanism | ExtremeMechanism | ModeMechanism
@@ -130,7 +151,7 @@ class DiscoveredKeys:
 
     program: KeyedSums
     keys: TruncatedGeometric | ThresholdedNoise
-    measured: tuple[NoisySum[Summand], ...]
+    measured: tuple[MeasuredSum, ...]
 
     def event(self) -> Event:
         """Return what one unit's presence can cost."""
@@ -144,7 +165,7 @@ class DiscoveredKeys:
         places = {key: place for place, key in enumerate(keys)}
         shown = self.keys.release(dict(zip(keys, found.units.tolist(), strict=True)))
         at = [places[key] for key in shown]
-        sums = [each.release(sums[at]).tolist() for each, sums in zip(self.measured, found.sums, strict=True)]
+        sums = _release_sums(self.measured, found.sums[:, at])
         return [[list(found.keys[place]) for place in at], *sums]
 
 

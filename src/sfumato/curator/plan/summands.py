@@ -31,9 +31,11 @@ from sfumato.engines import program as engine
 from sfumato.engines.values import Add, Choose, Constant, Lookup, Missing, Multiply, Value
 from sfumato.errors import PolicyError
 from sfumato.errors.checked import checked, require_field
-from sfumato.privacy.canonical import tagged
+from sfumato.privacy.canonical import canonical_json, tagged
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from sfumato.curator.lower.row_source import RowSource
     from sfumato.curator.question.relation import Expression
 
@@ -65,6 +67,16 @@ class Summand:
 
 
 ROWS = Summand(engine.Counted(), 1, Fraction(1))
+
+
+def order_summands(summands: Iterable[Summand]) -> tuple[Summand, ...]:
+    """Return sums in the order of their canonical form, so that equal questions are equal."""
+    return tuple(sorted(summands, key=lambda each: (canonical_json(each.term), canonical_json(each))))
+
+
+def is_sum_over_rows(summand: Summand) -> bool:
+    """Return whether every row adds to it by itself, as numbers of different units or values do not."""
+    return not isinstance(summand.term, engine.CountedUnits | engine.CountedValues)
 
 
 def list_summands(aggregate: SummedAggregate, source: RowSource) -> tuple[Summand, ...]:

@@ -97,11 +97,13 @@ def test_quantiles_over_groups(shares: str, levels: int) -> None:
     )
 
     def worst(order: float) -> mp.mpf:
-        width, alpha = mp.mpf(1) / 100 / levels, mp.mpf(order)
+        # A fiftieth of ε is for the counts around the places chosen.
+        width, alpha = mp.mpf(49) / 50 / 100 / levels, mp.mpf(order)
         odds = [alpha * width * at / 40 for at in range(41)]
         return max(_two_ratios(odd, width, alpha) for odd in odds)
 
-    _check(plan.cost, _total([(groups * levels, worst)]))
+    counts = _shift(Fraction(50 * groups) / epsilon, 1)
+    _check(plan.cost, _total([(groups * levels, worst), (groups, counts)]))
 
 
 def _two_ratios(odds: mp.mpf, width: mp.mpf, alpha: mp.mpf) -> mp.mpf:

@@ -1,0 +1,75 @@
+"""Noisy coordinates of a shape, read back as the sums of a question: docs/proofs/shaped-noise.md."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato.curator.answers.noise_law import BodyCoordinate, Draw, NoiseLaw
+from sfumato.curator.plan.shaped_sum import ShapedSum
+from sfumato.curator.plan.steps import SHAPED
+from sfumato.noise import LaplaceNoise, SimplicesNoise
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from sfumato.curator.plan.plan import QuestionPlan
+    from sfumato.curator.plan.shapes import LinearForm, ShapedSums
+
+
+def has_shape(answers: Sequence[Any]) -> bool:
+    """Return whether a kept answer has the coordinates of a shape."""
+    # Keys that were discovered stand before the sums.
+    return any(SHAPED in answer for answer in answers)
+
+
+def read_shape(plan: QuestionPlan, released: Sequence[Any], cells: int) -> NDArray[Any]:
+    """Return the sums of the answer, one row each and one column a cell, from what was kept of them."""
+    shaped, _ = _require_shape(plan)
+    numbers = [row for row in released if row != SHAPED]
+    size = len(shaped.shape.coordinates)
+    coordinates = [np.array(row, dtype=object) for row in numbers[:size]]
+    found: dict[Any, Any] = dict(zip(plan.resolved.sums_apart, numbers[size:], strict=True))
+    found |= {summand: _combine(form, coordinates) for summand, form in shaped.estimates.items()}
+    rows = [np.array(found[each], dtype=np.float64) for each in plan.summands]
+    return np.array(rows, dtype=np.float64).reshape(len(rows), cells)
+
+
+def shaped_laws(plan: QuestionPlan) -> tuple[NoiseLaw, ...]:
+    """Return the law of the noise in each sum of the answer: those of a shape have draws in common."""
+    shaped, noise = _require_shape(plan)
+    draws = list_draws(noise, len(shaped.shape.coordinates))
+    found = {summand: _law(draws, form) for summand, form in shaped.estimates.items()}
+    for summand, each in zip(plan.resolved.sums_apart, plan.measured_alone, strict=True):
+        found[summand] = NoiseLaw.of(each.noise, ("apart", summand))
+    return tuple(found[each] for each in plan.summands)
+
+
+def list_draws(noise: LaplaceNoise | SimplicesNoise, coordinates: int) -> tuple[Draw, ...]:
+    """Return the draw of each coordinate of a shape: of its own, or one part of a draw of all of them."""
+    if isinstance(noise, LaplaceNoise):
+        return tuple(Draw(noise, ("shape", at)) for at in range(coordinates))
+    return tuple(Draw(BodyCoordinate(noise, at), "shape") for at in range(coordinates))
+
+
+def _law(draws: tuple[Draw, ...], form: LinearForm) -> NoiseLaw:
+    used = [(draw, float(weight)) for draw, weight in zip(draws, form, strict=True) if weight]
+    return NoiseLaw(tuple(draw for draw, _ in used), np.array([[weight] for _, weight in used]))
+
+
+def _combine(form: LinearForm, coordinates: Sequence[NDArray[Any]]) -> NDArray[np.float64]:
+    """Return a sum of coordinates; in integers up to one division, so that nothing cancels."""
+    common = math.lcm(*(part.denominator for part in form))
+    total = sum(int(part * common) * row for part, row in zip(form, coordinates, strict=True) if part)
+    return np.asarray(total / common, dtype=np.float64)
+
+
+def _require_shape(plan: QuestionPlan) -> tuple[ShapedSums, LaplaceNoise | SimplicesNoise]:
+    first = plan.measured[0]
+    if plan.shaped is None or not isinstance(first, ShapedSum):
+        raise AssertionError(plan.measured)
+    return plan.shaped, first.noise
