@@ -1,6 +1,6 @@
 """Privacy loss distributions (PLDs) of runs fixed in advance, composed numerically (docs/proofs/curves.md).
 
-Losses are put on a grid: by connect-the-dots for upper bounds, rounded down for lower bounds. Google's
+Losses are put on a grid: by connect-the-dots for upper bounds, by merging outcomes for lower bounds. Google's
 dp-accounting knows the profiles of Gaussian and Laplace noise, also on samples. Both directions of a pair are
 kept, and the worse one counts.
 """
@@ -45,7 +45,8 @@ from sfumato.privacy.losses.atoms import (
     kary_randomized_response,
 )
 from sfumato.privacy.losses.convolution import ComposedLosses
-from sfumato.privacy.losses.masses import LossMasses, connect_dots, round_down
+from sfumato.privacy.losses.masses import LossMasses, connect_dots
+from sfumato.privacy.losses.merging import merge_atoms, merge_noise
 from sfumato.privacy.neighbours import Neighbours
 
 if TYPE_CHECKING:
@@ -272,7 +273,7 @@ def _atoms(atoms: LossAtoms, grid: LossGrid) -> LossPair:
     if not grid.lower:
         dots = atoms.dots(grid.step)
         return _dots(dots, atoms.profile(dots * grid.step), grid)
-    both = round_down(atoms.losses, atoms.masses, atoms.infinite, grid.step)
+    both = merge_atoms(atoms, grid.step)
     return LossPair(both, both)
 
 
@@ -286,25 +287,14 @@ def _additive(noise: str, scale: float, rate: float, grid: LossGrid) -> LossPair
 def _one_way(noise: str, scale: float, rate: float, grid: LossGrid, way: str) -> LossMasses:
     from dp_accounting.pld import privacy_loss_mechanism as library
 
+    if grid.lower:
+        return merge_noise(noise, scale, rate, grid.step, way)
     kind = library.GaussianPrivacyLoss if noise == "Gaussian" else library.LaplacePrivacyLoss
     law = kind(scale, sampling_prob=rate, adjacency_type=library.AdjacencyType[way])
-    if grid.lower:
-        return _rounded_down(law, grid)
     ends = law.connect_dots_bounds()
     first, last = math.floor(ends.epsilon_lower / grid.step), math.ceil(ends.epsilon_upper / grid.step)
     dots = np.arange(first, last + 1)
     return connect_dots(dots, np.asarray(law.get_delta_for_epsilon(dots * grid.step)), grid.step)
-
-
-def _rounded_down(law: Any, grid: LossGrid) -> LossMasses:
-    from dp_accounting.pld import privacy_loss_distribution as library
-
-    found = library._create_pld_pmf_from_monotone_privacy_loss(
-        law, pessimistic_estimate=False, value_discretization_interval=grid.step
-    ).to_dense_pmf()
-    # From the middle of its cell, so that rounding down stays in the cell.
-    losses = (found._lower_loss + np.arange(found.size) + 0.5) * grid.step
-    return round_down(losses, np.asarray(found._probs), float(found._infinity_mass), grid.step)
 
 
 def _require_narrow(epsilon: Fraction) -> None:
