@@ -489,6 +489,7 @@ CODES: dict[str, str] = {
     "SF-U103": "Published synthetic tables are found by their names, which `sfumato published` shows.",
     "SF-U105": "The learning curves are computed by a script that lies beside the source and not in the installed package.",
     "SF-U106": "`sfumato fit` trains an estimator of the closed list, with parameters by name and a file for the model; `sfumato fit --help` shows the options. Everything is checked before anything is charged.",
+    "SF-U107": "A claim about a mechanism is given as pairs of numbers: orders and divergences for a Rényi curve, ε and δ for a privacy profile.",
     "SF-U104": "Some options of `sfumato synth` do not go together; `sfumato synth --help` says what each is for.",
     # feeds
     "SF-F101": "A feed has a name that is a plain word in URLs and in SQL: small letters, digits and underscores, beginning with a letter.",

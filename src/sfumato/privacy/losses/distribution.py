@@ -21,6 +21,7 @@ from sfumato.privacy import gaussian
 from sfumato.privacy.events import (
     ApproxDP,
     Concentrated,
+    DiscreteGaussian,
     DiscreteLaplace,
     Event,
     Exponential,
@@ -29,8 +30,10 @@ from sfumato.privacy.events import (
     KeyRelease,
     Laplace,
     Parallel,
+    PrivacyProfile,
     Pure,
     RandomizedAnswer,
+    RenyiCurve,
     Repeated,
     Sampled,
     Sequential,
@@ -41,8 +44,10 @@ from sfumato.privacy.events import (
 from sfumato.privacy.losses.atoms import (
     LossAtoms,
     approximate_dp,
+    discrete_gaussian,
     discrete_laplace,
     kary_randomized_response,
+    list_claimed,
 )
 from sfumato.privacy.losses.convolution import ComposedLosses
 from sfumato.privacy.losses.masses import LossMasses, connect_dots
@@ -117,8 +122,16 @@ def loss_distribution(event: Event, step: float = STEP, lower: bool = False) -> 
 
 
 def has_curve_only(event: Event) -> bool:
-    """Return whether a part is known by its ρ alone, so that Rényi divergences say all there is to know."""
-    return any(isinstance(part, Concentrated) for part in _counts(event))
+    """Return whether a part is known by its Rényi curve alone, or has too many losses to be listed."""
+    return any(_has_no_losses(part) for part in _counts(event))
+
+
+def _has_no_losses(part: Event) -> bool:
+    if isinstance(part, DiscreteGaussian):
+        # Noise is cut off ten deviations out, where it is rarer than any rounding.
+        largest = part.l1 * (part.l1 + 20 * (part.sigma + 1)) / (part.sigma * part.sigma)
+        return largest > WIDEST or part.sigma > MOST_STEPS // 32
+    return isinstance(part, Concentrated | RenyiCurve)
 
 
 def _parts(event: Event, lower: bool) -> Counter[Event]:
@@ -169,7 +182,7 @@ def _require_attained(counts: Iterable[Event]) -> None:
     """Refuse lower bounds for events whose group price is only an upper bound."""
     # For these events some mechanism attains the price of a group, because their sensitivities add up.
     for event in counts:
-        if not isinstance(event, Laplace | DiscreteLaplace | Gaussian | RandomizedAnswer):
+        if not isinstance(event, Laplace | DiscreteLaplace | DiscreteGaussian | Gaussian | RandomizedAnswer):
             _refuse(event)
 
 
@@ -204,6 +217,18 @@ def _(event: DiscreteLaplace, grid: LossGrid) -> LossPair:
     if event.l1 > MOST_STEPS:
         _refuse(event)
     return _atoms(discrete_laplace(float(1 / event.scale), event.l1), grid)
+
+
+@_single.register
+def _(event: DiscreteGaussian, grid: LossGrid) -> LossPair:
+    if _has_no_losses(event):
+        _refuse(event)
+    return _atoms(discrete_gaussian(float(event.sigma), event.l1), grid)
+
+
+@_single.register
+def _(event: PrivacyProfile, grid: LossGrid) -> LossPair:
+    return _atoms(list_claimed(event.worst()), grid)
 
 
 @_single.register
