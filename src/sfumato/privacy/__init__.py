@@ -47,6 +47,7 @@ from sfumato.privacy.events import (
 )
 from sfumato.privacy.explain import Explanation, explain
 from sfumato.privacy.neighbours import Neighbours
+from sfumato.privacy.odometer import Odometer, read_odometer
 from sfumato.privacy.risk import bound_risk, epsilon_for_risk, event_success, guess_success
 from sfumato.privacy.sensitivity import Sensitivity, correlated_gaussian
 from sfumato.privacy.units import ROW, Unit
@@ -75,6 +76,7 @@ __all__ = [
     "Left",
     "Neighbours",
     "NonPrivate",
+    "Odometer",
     "Parallel",
     "PrivacyProfile",
     "Pure",
@@ -108,6 +110,7 @@ __all__ = [
     "posterior",
     "posterior_curve",
     "price",
+    "read_odometer",
     "renyi_delta",
     "renyi_epsilon",
     "rho",
