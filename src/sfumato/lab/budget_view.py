@@ -13,7 +13,7 @@ from sfumato.lab.surveys.charging import is_of_survey
 from sfumato.ledger.api import parse_account
 from sfumato.ledger.chain import read_body
 from sfumato.privacy.account import NOTHING, Cost, caps, find_dearest, find_epsilon, left
-from sfumato.privacy.odometer import Odometer, read_odometer
+from sfumato.privacy.tools.odometer import Odometer, read_odometer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

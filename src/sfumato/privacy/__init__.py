@@ -47,9 +47,10 @@ from sfumato.privacy.events import (
 )
 from sfumato.privacy.explain import Explanation, explain
 from sfumato.privacy.neighbours import Neighbours
-from sfumato.privacy.odometer import Odometer, read_odometer
 from sfumato.privacy.risk import bound_risk, epsilon_for_risk, event_success, guess_success
 from sfumato.privacy.sensitivity import Sensitivity, correlated_gaussian
+from sfumato.privacy.tools.odometer import Odometer, read_odometer
+from sfumato.privacy.tools.planning import NoisePlan, PlannedNoise, Wish, plan
 from sfumato.privacy.units import ROW, Unit
 
 __all__ = [
@@ -75,9 +76,11 @@ __all__ = [
     "Laplace",
     "Left",
     "Neighbours",
+    "NoisePlan",
     "NonPrivate",
     "Odometer",
     "Parallel",
+    "PlannedNoise",
     "PrivacyProfile",
     "Pure",
     "RandomizedAnswer",
@@ -91,6 +94,7 @@ __all__ = [
     "ThresholdedKeys",
     "Tradeoff",
     "Unit",
+    "Wish",
     "average_error",
     "bound_risk",
     "caps",
@@ -107,6 +111,7 @@ __all__ = [
     "guess_success",
     "left",
     "mu",
+    "plan",
     "posterior",
     "posterior_curve",
     "price",

@@ -14,7 +14,7 @@ from sfumato.errors import UsageError
 from sfumato.lab.budget_view import SpentView
 from sfumato.lab.remote.columns import read_cell, read_table
 from sfumato.privacy.exact import parse_exact, parse_interval_level
-from sfumato.privacy.odometer import Odometer
+from sfumato.privacy.tools.odometer import Odometer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -18,6 +18,7 @@ from sfumato.privacy import divergences
 from sfumato.privacy.canonical import tagged
 from sfumato.privacy.divergences import NO_BOUND
 from sfumato.privacy.events.event import Event
+from sfumato.privacy.events.profiles import Point, WorstPair, find_worst_pair, lower_hull
 from sfumato.privacy.exact import (
     parse_exact,
     parse_noise_scale,
@@ -25,7 +26,6 @@ from sfumato.privacy.exact import (
     parse_probability,
     parse_whole,
 )
-from sfumato.privacy.profiles import Point, WorstPair, find_worst_pair, lower_hull
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.privacy.profiles import WorstPair
+    from sfumato.privacy.events.profiles import WorstPair
 
 
 @dataclass(frozen=True, slots=True)
