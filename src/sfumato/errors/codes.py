@@ -493,6 +493,8 @@ CODES: dict[str, str] = {
     "SF-U107": "A claim about a mechanism is given as pairs of numbers: orders and divergences for a Rényi curve, ε and δ for a privacy profile.",
     "SF-U108": "A plan chooses between Laplace and Gaussian noise, or takes the one that is named.",
     "SF-U109": "A plan is for a list of numbers: how much one unit changes each, and either weights or wanted errors for all of them.",
+    "SF-U110": "Events are converted to and from dp-accounting and OpenDP where both sides mean the same by them. What has no counterpart is refused; state it as an (ε, δ), a ρ or a Rényi curve instead.",
+    "SF-U111": "A profile is drawn up to the ε at which δ is small. Where no ε is finite at that δ, as beside a δ that is paid anyway, a larger least δ can be drawn.",
     "SF-U104": "Some options of `sfumato synth` do not go together; `sfumato synth --help` says what each is for.",
     # feeds
     "SF-F101": "A feed has a name that is a plain word in URLs and in SQL: small letters, digits and underscores, beginning with a letter.",

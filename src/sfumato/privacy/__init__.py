@@ -49,8 +49,10 @@ from sfumato.privacy.explain import Explanation, explain
 from sfumato.privacy.neighbours import Neighbours
 from sfumato.privacy.risk import bound_risk, epsilon_for_risk, event_success, guess_success
 from sfumato.privacy.sensitivity import Sensitivity, correlated_gaussian
+from sfumato.privacy.tools.converters import from_dp_event, from_opendp, to_dp_event, to_opendp
 from sfumato.privacy.tools.odometer import Odometer, read_odometer
 from sfumato.privacy.tools.planning import NoisePlan, PlannedNoise, Wish, plan
+from sfumato.privacy.tools.profile import Profile, profile
 from sfumato.privacy.units import ROW, Unit
 
 __all__ = [
@@ -82,6 +84,7 @@ __all__ = [
     "Parallel",
     "PlannedNoise",
     "PrivacyProfile",
+    "Profile",
     "Pure",
     "RandomizedAnswer",
     "RenyiCurve",
@@ -106,6 +109,8 @@ __all__ = [
     "event_success",
     "explain",
     "from_dict",
+    "from_dp_event",
+    "from_opendp",
     "gaussian_sigma",
     "group",
     "guess_success",
@@ -115,6 +120,7 @@ __all__ = [
     "posterior",
     "posterior_curve",
     "price",
+    "profile",
     "read_odometer",
     "renyi_delta",
     "renyi_epsilon",
@@ -124,5 +130,7 @@ __all__ = [
     "sampled_sigma",
     "share_epsilon",
     "share_sigma",
+    "to_dp_event",
+    "to_opendp",
     "tradeoff",
 ]
