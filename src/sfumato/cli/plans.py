@@ -1,14 +1,18 @@
-"""Commands that plan from public facts: how many people are needed, and what many questions would cost."""
+"""Commands that plan from public facts: how many people, how much noise, and what questions would cost."""
 
 from __future__ import annotations
 
+from fractions import Fraction
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 import click
 
 import sfumato as sf
-from sfumato.cli.output import as_json, lab_option, print_text, show_json, show_table
+from sfumato.cli.output import as_json, lab_option, print_text, show, show_json, show_table
 from sfumato.cli.questions import analyst_option, project_option, spend_options
+from sfumato.cli.work.charges import NUMBER
+from sfumato.privacy.tools.planning import KINDS, Kind
 
 if TYPE_CHECKING:
     from typing import TextIO
@@ -16,7 +20,7 @@ if TYPE_CHECKING:
 
 @click.group()
 def plan() -> None:
-    """Plan before anything is spent: sample sizes, and the price of many questions."""
+    """Plan before anything is spent: sample sizes, noise, and the price of many questions."""
 
 
 @plan.command()
@@ -46,6 +50,32 @@ def size(
         f"{averages} of values in an interval of width {width:g} over {found['people']:,} people, all for "
         f"ε = {epsilon:g}:\nexpected error of each {found['error']:.4g} (Laplace noise; the number is public)"
     )
+
+
+@plan.command()
+@click.argument("sensitivities", nargs=-1, type=NUMBER, required=True)
+@click.option("--epsilon", type=NUMBER, required=True, help="ε of the budget for all numbers together.")
+@click.option("--delta", type=NUMBER, default=Fraction(0), help="δ of the budget; Gaussian noise needs one.")
+@click.option("--weight", "weights", type=NUMBER, multiple=True, help="Weight of each variance, in order.")
+@click.option("--error", "errors", type=NUMBER, multiple=True, help="Wanted deviation of each, in order.")
+@click.option("--noise", type=click.Choice(KINDS), help="Only this kind of noise; else the better one.")
+@as_json
+def noise(
+    sensitivities: tuple[Fraction, ...],
+    epsilon: Fraction,
+    delta: Fraction,
+    weights: tuple[Fraction, ...],
+    errors: tuple[Fraction, ...],
+    noise: Kind | None,
+    as_json: bool,
+) -> None:
+    """Find the least noise for numbers that one unit changes by these SENSITIVITIES, under one budget."""
+    for name, given in (("weight", weights), ("error", errors)):
+        if given and len(given) != len(sensitivities):
+            raise click.UsageError(f"give --{name} once for each number, or not at all")
+    each = zip_longest(sensitivities, weights or [Fraction(1)] * len(sensitivities), errors)
+    wishes = [sf.privacy.Wish(size, weight=weight, error=error, noise=noise) for size, weight, error in each]
+    show(sf.privacy.plan(wishes, sf.Budget(epsilon, delta)), as_json)
 
 
 @plan.command()

@@ -161,6 +161,7 @@ CODES: dict[str, str] = {
     "SF-B101": "Not enough of the population's budget is left for this question. Spend less, or ask something that was released before, which is free. A budget is never refilled.",
     "SF-B102": "Not enough of the analyst's quota is left for this question. The steward may grant more; the population's budget is the limit for everyone.",
     "SF-B104": "The oracle has answered all the questions its ε was divided among. Make a new one, which is charged separately.",
+    "SF-B110": "Of this budget nothing is left that would pay for the numbers of the plan, however much noise they have. Gaussian noise needs a δ in the budget.",
     "SF-B105": "The steward granted this analyst other tables than this one. Public tables, and what was published, are for everyone.",
     "SF-B103": "The analyst has no quota in this lab, so nothing can be charged to them. The steward can grant one.",
     # the catalog
@@ -493,6 +494,11 @@ CODES: dict[str, str] = {
     "SF-U103": "Published synthetic tables are found by their names, which `sfumato published` shows.",
     "SF-U105": "The learning curves are computed by a script that lies beside the source and not in the installed package.",
     "SF-U106": "`sfumato fit` trains an estimator of the closed list, with parameters by name and a file for the model; `sfumato fit --help` shows the options. Everything is checked before anything is charged.",
+    "SF-U107": "A claim about a mechanism is given as pairs of numbers: orders and divergences for a Rényi curve, ε and δ for a privacy profile.",
+    "SF-U108": "A plan chooses between Laplace and Gaussian noise, or takes the one that is named.",
+    "SF-U109": "A plan is for a list of numbers: how much one unit changes each, and either weights or wanted errors for all of them.",
+    "SF-U110": "Events are converted to and from dp-accounting and OpenDP where both sides mean the same by them. What has no counterpart is refused; state it as an (ε, δ), a ρ or a Rényi curve instead.",
+    "SF-U111": "A profile is drawn up to the ε at which δ is small. Where no ε is finite at that δ, as beside a δ that is paid anyway, a larger least δ can be drawn.",
     "SF-U104": "Some options of `sfumato synth` do not go together; `sfumato synth --help` says what each is for.",
     # feeds
     "SF-F101": "A feed has a name that is a plain word in URLs and in SQL: small letters, digits and underscores, beginning with a letter.",

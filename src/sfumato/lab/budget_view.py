@@ -13,9 +13,10 @@ from sfumato.lab.surveys.charging import is_of_survey
 from sfumato.ledger.api import parse_account
 from sfumato.ledger.chain import read_body
 from sfumato.privacy.account import NOTHING, Cost, caps, find_dearest, find_epsilon, left
+from sfumato.privacy.tools.odometer import Odometer, read_odometer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from sfumato.curator.catalog.catalog import Table
     from sfumato.curator.payer import LabAccess
@@ -36,6 +37,8 @@ class AccountView:
     delta: float
     left_share: float
     left_epsilon: float
+    spent: Odometer
+    """What the account's filters prove of all that was spent so far."""
 
     def sentence(self) -> str:
         """Return what is left, as a bar and in words: the ε of the largest question still possible."""
@@ -52,7 +55,27 @@ class AccountView:
             "delta": self.delta,
             "left_share": self.left_share,
             "left_epsilon": self.left_epsilon,
+            "spent": self.spent.to_dict(),
         }
+
+
+@dataclass(frozen=True, slots=True)
+class SpentView:
+    """The odometers of several accounts: what is proven of all that was spent so far."""
+
+    readings: Mapping[str, Odometer]
+
+    def __getitem__(self, account: str) -> Odometer:
+        return self.readings[account]
+
+    def __str__(self) -> str:
+        return "\n".join(f"{name}  {reading}" for name, reading in self.readings.items()) or "nothing yet"
+
+    __repr__ = __str__
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the reading of each account, ready for JSON."""
+        return {name: reading.to_dict() for name, reading in self.readings.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,14 +110,21 @@ class BudgetView:
     """Totals over all blocks of time, where there are blocks: no new block makes them smaller."""
 
     def __str__(self) -> str:
-        lines = [each.sentence() for each in self.accounts] + [each.sentence() for each in self.lifetimes]
+        lines = [f"{each.sentence()}\n    {each.spent}" for each in self.accounts]
+        lines += [each.sentence() for each in self.lifetimes]
         return "\n".join(lines) or "no tables are registered yet"
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
         lifetimes = [(f"lifetime of a {each.population}", each.sentence()) for each in self.lifetimes]
-        return viz.definition_table([*((a.name, a.sentence()) for a in self.accounts), *lifetimes])
+        accounts = ((each.name, f"{each.sentence()}; {each.spent}") for each in self.accounts)
+        return viz.definition_table([*accounts, *lifetimes])
+
+    @property
+    def spent(self) -> SpentView:
+        """What the filters of each account prove of all that was spent so far: its odometer."""
+        return SpentView({each.name: each.spent for each in self.accounts})
 
     def plot(self) -> Chart:
         """Return a chart of what was spent of each account."""
@@ -150,8 +180,10 @@ def list_populations(tables: Iterable[Table]) -> tuple[str, ...]:
 def view_account(ledger: Ledger, account: str) -> AccountView:
     """Return an account as people see it."""
     budget = ledger.read_budget(account)
-    rest = left(caps(budget), ledger.read_spent(account))
-    return AccountView(account, float(budget.epsilon), float(budget.delta), rest.share, float(rest.epsilon))
+    limits, spent = caps(budget), ledger.read_spent(account)
+    rest, reading = left(limits, spent), read_odometer(budget, limits, spent)
+    sizes = float(budget.epsilon), float(budget.delta)
+    return AccountView(account, *sizes, rest.share, float(rest.epsilon), reading)
 
 
 # ---- how it was spent --------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from sfumato.privacy.events import (
     ApproxDP,
     BestOf,
     Concentrated,
+    DiscreteGaussian,
     DiscreteLaplace,
     Event,
     Exponential,
@@ -32,8 +33,10 @@ from sfumato.privacy.events import (
     Laplace,
     NonPrivate,
     Parallel,
+    PrivacyProfile,
     Pure,
     RandomizedAnswer,
+    RenyiCurve,
     Repeated,
     Sampled,
     Sequential,
@@ -47,6 +50,10 @@ from sfumato.privacy.explain import Explanation, explain
 from sfumato.privacy.neighbours import Neighbours
 from sfumato.privacy.risk import bound_risk, epsilon_for_risk, event_success, guess_success
 from sfumato.privacy.sensitivity import Sensitivity, correlated_gaussian
+from sfumato.privacy.tools.converters import from_dp_event, from_opendp, to_dp_event, to_opendp
+from sfumato.privacy.tools.odometer import Odometer, read_odometer
+from sfumato.privacy.tools.planning import NoisePlan, PlannedNoise, Wish, plan
+from sfumato.privacy.tools.profile import Profile, profile
 from sfumato.privacy.units import ROW, Unit
 
 __all__ = [
@@ -61,6 +68,7 @@ __all__ = [
     "Concentrated",
     "Cost",
     "Deployment",
+    "DiscreteGaussian",
     "DiscreteLaplace",
     "Event",
     "Explanation",
@@ -72,10 +80,16 @@ __all__ = [
     "Laplace",
     "Left",
     "Neighbours",
+    "NoisePlan",
     "NonPrivate",
+    "Odometer",
     "Parallel",
+    "PlannedNoise",
+    "PrivacyProfile",
+    "Profile",
     "Pure",
     "RandomizedAnswer",
+    "RenyiCurve",
     "Repeated",
     "Sampled",
     "Sensitivity",
@@ -85,6 +99,7 @@ __all__ = [
     "ThresholdedKeys",
     "Tradeoff",
     "Unit",
+    "Wish",
     "average_error",
     "bound_risk",
     "caps",
@@ -96,14 +111,19 @@ __all__ = [
     "event_success",
     "explain",
     "from_dict",
+    "from_dp_event",
+    "from_opendp",
     "gaussian_sigma",
     "group",
     "guess_success",
     "left",
     "mu",
+    "plan",
     "posterior",
     "posterior_curve",
     "price",
+    "profile",
+    "read_odometer",
     "renyi_delta",
     "renyi_epsilon",
     "rho",
@@ -112,5 +132,7 @@ __all__ = [
     "sampled_sigma",
     "share_epsilon",
     "share_sigma",
+    "to_dp_event",
+    "to_opendp",
     "tradeoff",
 ]

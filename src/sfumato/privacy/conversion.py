@@ -10,13 +10,16 @@ from typing import TYPE_CHECKING
 
 from sfumato.errors import UsageError
 from sfumato.privacy.account import ORDERS
+from sfumato.privacy.divergences import NO_BOUND
 from sfumato.privacy.events import (
     Concentrated,
+    DiscreteGaussian,
     Event,
     Exponential,
     Gaussian,
     Grouped,
     Parallel,
+    RenyiCurve,
     Repeated,
     Sequential,
     SpreadExponential,
@@ -25,7 +28,6 @@ from sfumato.privacy.events import (
 from sfumato.privacy.exact import parse_positive, parse_probability
 
 if TYPE_CHECKING:
-    from sfumato.privacy.divergences import Curve
     from sfumato.privacy.exact import Number
 
 DENSE: tuple[float, ...] = tuple(
@@ -48,14 +50,14 @@ def renyi_epsilon(events: Events, delta: Number) -> float:
     """Return an ε for this δ by Rényi divergences alone, rounded up; side δ is subtracted from δ first."""
     event = compose_events(events)
     share = float(parse_probability(delta, "delta") - event.side_delta())
-    return _least(event.curve(), share)
+    return _least(event, share)
 
 
 def renyi_delta(events: Events, epsilon: Number) -> float:
     """Return a δ for this ε by Rényi divergences alone, rounded up; side δ is included."""
     event, e = compose_events(events), float(epsilon)
     curve, side = event.curve(), float(event.side_delta())
-    least = min(_delta(order, curve(order), e) for order in DENSE)
+    least = min(_delta(order, curve(order), e) for order in _list_orders(event))
     return min(1.0, (side + least) * (1 + _SLACK))
 
 
@@ -71,6 +73,11 @@ def rho(event: Event) -> Fraction:
 @rho.register
 def _(event: Gaussian) -> Fraction:
     return 1 / (2 * event.sigma * event.sigma)
+
+
+@rho.register
+def _(event: DiscreteGaussian) -> Fraction:
+    return event.l1**2 / (2 * event.sigma * event.sigma)
 
 
 @rho.register
@@ -131,16 +138,33 @@ def excess_loss(share: float) -> float:
     return -math.log1p(-share)
 
 
-def _least(curve: Curve, delta: float) -> float:
-    """Return the least ε over all dense orders."""
+def _list_orders(event: Event) -> set[float]:
+    """Return the orders at which a curve is converted: the dense ones, and those of claims inside it."""
+    if isinstance(event, RenyiCurve):
+        # A double just above a stated order would be beyond it.
+        return {*DENSE, *(_round_order(order) for order, _ in event.points)}
+    inside = (getattr(event, "event", None), *getattr(event, "events", ()))
+    return set(DENSE).union(*(_list_orders(part) for part in inside if part is not None))
+
+
+def _round_order(order: Fraction) -> float:
+    near = float(order)
+    return near if near <= order or near <= 1 + 2.0**-40 else math.nextafter(near, 1.0)
+
+
+def _least(event: Event, delta: float) -> float:
+    """Return the least ε over many orders."""
     if delta <= 0:
         return math.inf
-    return max(0.0, min(_epsilon(order, curve(order), delta) for order in DENSE))
+    curve = event.curve()
+    return max(0.0, min(_epsilon(order, curve(order), delta) for order in _list_orders(event)))
 
 
 def _epsilon(order: float, divergence: float, delta: float) -> float:
     """Return the ε of a divergence at one order, by Canonne, Kamath and Steinke 2020, Proposition 12."""
     # The slack covers the rounding of doubles, so that ε is an upper bound.
+    if divergence >= NO_BOUND:
+        return math.inf
     found = divergence + math.log1p(-1 / order) - (math.log(delta) + math.log(order)) / (order - 1)
     return found + _SLACK * (1 + abs(found))
 

@@ -11,6 +11,11 @@ from collections.abc import Callable
 
 Curve = Callable[[float], float]
 """From an order above 1 to a divergence in nats."""
+NO_BOUND = 2.0**102
+"""What a curve says at orders for which nothing is known. The ε of a budget is at most 2^100, so no filter of
+such an order admits anything once this is charged (docs/proofs/claims.md#what-is-not-known)."""
+SMOOTH = 16.0
+"""Variance above which sums of a Gaussian density over shifted integers are equal but for e^−300."""
 
 
 def randomized_response(epsilon: float) -> Curve:
@@ -68,6 +73,16 @@ def gaussian(sigma_squared: float) -> Curve:
     """Return the curve of Gaussian noise of this variance, for an l2 sensitivity of 1."""
     half = 0.5 / sigma_squared
     return lambda order: order * half
+
+
+def log_theta(shift: float, sigma_squared: float) -> float:
+    """Return log(Σ exp(−(x − shift)²/(2σ²)) / Σ exp(−x²/(2σ²))) over all integers x; never above 0."""
+    part, far = shift - math.floor(shift), math.ceil(12 * math.sqrt(sigma_squared)) + 2
+    reach, nearest = range(-far, far + 2), min(part, 1 - part) ** 2
+    # The largest term is taken out, so that small noise does not underflow.
+    moved = math.fsum(math.exp((nearest - (x - part) ** 2) / (2 * sigma_squared)) for x in reach)
+    alone = math.fsum(math.exp(-(x * x) / (2 * sigma_squared)) for x in reach)
+    return min(0.0, math.log(moved / alone) - nearest / (2 * sigma_squared))
 
 
 def bounded_range(epsilon: float) -> Curve:

@@ -6,7 +6,7 @@ This room imports no other room, so notebooks, documentation and pages can share
 from sfumato.viz.account import budget_bar, budget_bars, burn_down
 from sfumato.viz.attacks import attack_bars
 from sfumato.viz.chart import Chart, check_target
-from sfumato.viz.curves import belief_curve, spent_curve, step_curve, tradeoff_curve
+from sfumato.viz.curves import belief_curve, profile_curve, spent_curve, step_curve, tradeoff_curve
 from sfumato.viz.experiment import histogram_errors
 from sfumato.viz.grids import heatmap
 from sfumato.viz.icons import IconPart, icon_array, icon_key
@@ -36,6 +36,7 @@ __all__ = [
     "icon_key",
     "learning_curves",
     "paragraphs",
+    "profile_curve",
     "regret_curves",
     "sample_grid",
     "spent_curve",

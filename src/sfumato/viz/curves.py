@@ -25,6 +25,24 @@ def tradeoff_curve(alpha: ArrayLike, misses: ArrayLike, *, note: str = "") -> Ch
     return make_chart(_square(_line(ends, across, up, _GREY), line), title=_TEST, subtitle=note)
 
 
+def profile_curve(epsilon: ArrayLike, delta: ArrayLike, *, note: str = "") -> Chart:
+    """Return a privacy profile: the least δ for every ε, on a logarithmic axis."""
+    values = zip(to_numbers(epsilon), to_numbers(delta), strict=True)
+    # A logarithm has no place for a δ of 0, where the guarantee is pure.
+    shown = [(one, other) for one, other in values if other] or [(0.0, 1.0)]
+    points = to_rows({"epsilon": [one for one, _ in shown], "delta": [other for _, other in shown]})
+    across = {"field": "epsilon", "type": "quantitative", "title": "ε", "scale": {"nice": False}}
+    up = {
+        "field": "delta",
+        "type": "quantitative",
+        "title": "δ",
+        "scale": {"type": "log"},
+        "axis": {"format": "e"},
+    }
+    line = _line(points, across, up, {"color": PALETTE[0], "strokeWidth": 2.5})
+    return make_chart({"width": SIDE, "height": SIDE, **line}, title=_PROFILE, subtitle=note)
+
+
 def belief_curve(prior: ArrayLike, low: ArrayLike, high: ArrayLike, *, loss: float, chance: float) -> Chart:
     """Return the range of beliefs after the release, for every belief before it."""
     points = to_rows({"prior": to_numbers(prior), "low": to_numbers(low), "high": to_numbers(high)})
@@ -64,6 +82,7 @@ def spent_curve(steps: ArrayLike, spent: ArrayLike, *, title: str, subtitle: str
 
 
 _TEST: Final = "Errors of the best test for one person"
+_PROFILE: Final = "The least δ for every ε"
 _BELIEF: Final = "What an observer can come to believe"
 _GREY: Final = {"color": MUTED, "strokeWidth": 1.5, "strokeDash": [4, 4]}
 

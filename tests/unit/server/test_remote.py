@@ -51,6 +51,7 @@ def test_declarations_and_budgets_are_the_same(clinic: LoopbackClinic, remote: R
     assert remote.table("visits").where("age > 3").columns == ["age", "cost", "ward", "ill"]
     assert remote.budget.to_dict() == local.budget.to_dict()
     assert str(remote.budget) == str(local.budget)
+    assert remote.budget.spent == local.budget.spent
     assert "sfu_" not in repr(remote)
 
 

@@ -11,8 +11,10 @@ from sfumato.curator.answers.numbers_shown import show_label
 from sfumato.curator.answers.results import ChosenRange, ChosenValues, NoisyFigure, Receipt
 from sfumato.curator.catalog.description import ColumnDescription, PublicFacts, TableDescription, TableListing
 from sfumato.errors import UsageError
+from sfumato.lab.budget_view import SpentView
 from sfumato.lab.remote.columns import read_cell, read_table
 from sfumato.privacy.exact import parse_exact, parse_interval_level
+from sfumato.privacy.tools.odometer import Odometer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -265,6 +267,12 @@ class RemoteBudget:
         return self.text
 
     __repr__ = __str__
+
+    @property
+    def spent(self) -> SpentView:
+        """What the filters of each account prove of all that was spent so far: its odometer."""
+        known = ((name, each["spent"]) for name, each in self.accounts.items() if "spent" in each)
+        return SpentView({name: Odometer.from_dict(said) for name, said in known})
 
     def plot(self) -> viz.Chart:
         """Return a chart of what was spent of each account."""

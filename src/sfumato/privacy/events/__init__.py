@@ -5,6 +5,7 @@ bound is proven, and never rises; ledgers keep the price that was charged (docs/
 """
 
 from sfumato.privacy.events.best_of import BestOf
+from sfumato.privacy.events.claims import DiscreteGaussian, PrivacyProfile, RenyiCurve
 from sfumato.privacy.events.composite import Parallel, Repeated, Sequential
 from sfumato.privacy.events.event import Event
 from sfumato.privacy.events.grouped import Grouped, group
@@ -41,6 +42,7 @@ __all__ = [
     "ApproxDP",
     "BestOf",
     "Concentrated",
+    "DiscreteGaussian",
     "DiscreteLaplace",
     "Event",
     "Exponential",
@@ -52,8 +54,10 @@ __all__ = [
     "Moves",
     "NonPrivate",
     "Parallel",
+    "PrivacyProfile",
     "Pure",
     "RandomizedAnswer",
+    "RenyiCurve",
     "Repeated",
     "Sampled",
     "Sequential",

@@ -11,6 +11,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from sfumato.errors import UsageError
+from sfumato.privacy.divergences import NO_BOUND
 
 if TYPE_CHECKING:
     from sfumato.privacy.divergences import Curve
@@ -41,7 +42,10 @@ class Event(ABC):
 
     @abstractmethod
     def curve(self) -> Curve:
-        """Return an upper bound, up to float rounding, on the Rényi divergence at orders above 1."""
+        """Return an upper bound, up to float rounding, on the Rényi divergence at orders above 1.
+
+        From `NO_BOUND` on, which is beyond all budgets, it says that nothing is known at that order.
+        """
 
     def side_delta(self) -> Fraction:
         """Return the δ paid outside the curve, exact or rounded up."""
@@ -53,10 +57,14 @@ class Event(ABC):
         return None
 
     def renyi(self, order: float) -> float:
-        """Return the curve at one order above 1; near 1 it is the mean loss, far out the largest loss."""
+        """Return the curve at one order above 1; near 1 it is the mean loss, far out the largest loss.
+
+        It is infinite where nothing is known.
+        """
         if not 1 < order < math.inf:
             raise UsageError("SF-N324", "A Rényi order must be a finite number above 1.", got=str(order))
-        return self.curve()(order)
+        found = self.curve()(order)
+        return found if found < NO_BOUND else math.inf
 
     def to_dict(self) -> dict[str, Any]:
         """Return the canonical form: a tag of a closed set, and exact numbers as text."""

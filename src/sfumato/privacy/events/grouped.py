@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from sfumato.errors import UsageError
 from sfumato.privacy.canonical import tagged
-from sfumato.privacy.events import simple, spread
+from sfumato.privacy.events import claims, simple, spread
 from sfumato.privacy.events.composite import Repeated, Sequential
 from sfumato.privacy.events.event import Event, require_event
 from sfumato.privacy.events.key_release import KeyRelease
@@ -104,6 +104,11 @@ def _(event: spread.SpreadExponential, k: int) -> Event:
 @_group.register
 def _(event: simple.Gaussian, k: int) -> Event:
     return simple.Gaussian(event.sigma / k)
+
+
+@_group.register
+def _(event: claims.DiscreteGaussian, k: int) -> Event:
+    return claims.DiscreteGaussian(event.sigma, event.l1 * k)
 
 
 @_group.register

@@ -7,14 +7,14 @@ from fractions import Fraction
 from typing import Any
 
 from sfumato.errors import SfumatoError, UsageError
-from sfumato.privacy.events import best_of, composite, grouped, key_release, sampled, simple, spread
+from sfumato.privacy.events import best_of, claims, composite, grouped, key_release, sampled, simple, spread
 from sfumato.privacy.events.event import INNER, Event
 from sfumato.privacy.neighbours import Neighbours
 
 # Only classes that these modules define: a subclass made elsewhere is never built from data.
 EVENTS: dict[str, type[Event]] = {
     kind.tag: kind
-    for module in (simple, spread, key_release, composite, grouped, sampled, best_of)
+    for module in (simple, claims, spread, key_release, composite, grouped, sampled, best_of)
     for kind in vars(module).values()
     if isinstance(kind, type) and issubclass(kind, Event) and kind.__module__ == module.__name__
 }
@@ -53,11 +53,15 @@ def _rest(fields: dict[str, Any]) -> list[tuple[str, Any]]:
     return [(name, part) for name, part in fields.items() if name != "event"]
 
 
-def _pair(numbers: list[Any]) -> tuple[int, ...]:
-    """Return a list inside a list, which holds whole numbers alone."""
-    if not all(type(number) is int for number in numbers):
-        raise UsageError("SF-N308", "A list inside an event must hold whole numbers.")
-    return tuple(numbers)
+def _pair(numbers: list[Any]) -> tuple[int | Fraction, ...]:
+    """Return a list inside a list, which holds numbers alone: whole ones, or exact ones as text."""
+    return tuple(number if type(number) is int else _read_exact(number) for number in numbers)
+
+
+def _read_exact(value: Any) -> Fraction:
+    if not isinstance(value, str) or not _EXACT.fullmatch(value):
+        raise UsageError("SF-N308", "A number in an event must be written as a whole number or a fraction.")
+    return Fraction(value)
 
 
 def _value(value: Any, depth: int) -> Any:
@@ -69,6 +73,4 @@ def _value(value: Any, depth: int) -> Any:
         return value
     if value in _RELATIONS:
         return _RELATIONS[value]
-    if _EXACT.fullmatch(value):
-        return Fraction(value)
-    raise UsageError("SF-N308", "A number in an event must be written as a whole number or a fraction.")
+    return _read_exact(value)

@@ -11,10 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sfumato.privacy.losses.masses import ROUNDING
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
+
+    from sfumato.privacy.events.profiles import WorstPair
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +77,51 @@ def discrete_laplace(rate: float, steps: int) -> LossAtoms:
         return np.where(above == 0, 0.0, np.where(above == len(losses), -np.expm1(at), inside))
 
     return LossAtoms(losses, masses, 0.0, law)
+
+
+def discrete_gaussian(sigma: float, steps: int) -> LossAtoms:
+    """Return the losses (steps² − 2·steps·x)/(2σ²) of noise x ∝ exp(−x²/(2σ²)) on the integers."""
+    far = math.ceil(9.5 * sigma) + 2
+    x = np.arange(far, -far - 1, -1)
+    weights = np.exp(-((x / sigma) ** 2) / 2)
+    masses = weights / math.fsum(weights)
+    losses = steps * (steps - 2.0 * x) / (2 * sigma * sigma)
+    below = _sums_in_blocks(masses[::-1])  # the chance of at most −far, −far + 1, …
+    lost = 4 * ROUNDING * (8 + math.isqrt(len(x))) + 100 * ROUNDING
+    rare = 2 * (sigma + 1) * math.exp(-((9.5 + 1 / sigma) ** 2) / 2)
+
+    def at_most(place: NDArray[Any]) -> NDArray[np.floating[Any]]:
+        inside = below[np.clip(place + far, 0, 2 * far)]
+        return np.where(place < -far, 0.0, inside)
+
+    def law(at: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
+        # Losses above ε are those of noise up to m, which on the other table is noise up to m − steps.
+        m = np.ceil(steps / 2 - at * sigma * sigma / steps).astype(np.int64) - 1
+        here, there = at_most(m), np.exp(at) * at_most(m - steps)
+        return np.asarray(np.clip(here - there + lost * (here + there) + rare, 0.0, 1.0))
+
+    return LossAtoms(losses, masses, 0.0, law)
+
+
+def list_claimed(worst: WorstPair) -> LossAtoms:
+    """Return the losses of the worst pair of a stated profile, which is linear in e^ε between its corners."""
+    ratios = np.array([float(ratio) for ratio, _ in worst.vertices])
+    deltas = np.array([float(delta) for _, delta in worst.vertices])
+
+    def law(at: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
+        return np.asarray(np.interp(np.exp(at), ratios, deltas))
+
+    masses = np.array([float(mass) for mass in worst.masses])
+    return LossAtoms(np.array(worst.losses), masses, float(worst.infinite), law)
+
+
+def _sums_in_blocks(values: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
+    """Return the running sums, whose error grows with the root of their number only."""
+    size = math.isqrt(len(values)) + 1
+    blocks = np.append(values, np.zeros(-len(values) % size)).reshape(-1, size)
+    inside = np.cumsum(blocks, axis=1)
+    before = np.append(0.0, np.cumsum(inside[:, -1])[:-1])
+    return np.asarray((inside + before[:, None]).ravel()[: len(values)])
 
 
 def _sums_from(values: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:

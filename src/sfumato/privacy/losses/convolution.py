@@ -80,11 +80,14 @@ class ComposedLosses:
         self._lower = lower
         self._step = parts[0][0].step
         self._times = sum(times for _, times in self._parts)
+        self._shift = math.fsum(times * part.offset for part, times in self._parts)
+        """What all losses are above those of the grid."""
         self._log_moment = lru_cache(maxsize=256)(self._compute_log_moment)
         self._window = lru_cache(maxsize=2)(self._compute_window)
 
     def delta(self, epsilons: Floats) -> Floats:
         """Return bounds on δ(ε), of the kind that the parts are: all above, or all below."""
+        epsilons = epsilons - self._shift
         most = float(np.max(epsilons))
         windows = [self._find_window(self._tilt_for_epsilon(most))]
         if len(epsilons) > 1:
@@ -100,13 +103,14 @@ class ComposedLosses:
         window = self._find_window(self._tilt_for_delta(delta)) if delta > 0 else None
         if window is None:
             return 0.0 if self._lower else math.inf
-        found = window.epsilon(delta)
+        found = window.epsilon(delta) + self._shift
         return max(0.0, found - _slack(found) if self._lower else found + _slack(found))
 
     @property
     def largest(self) -> float:
         """The largest finite loss."""
-        return sum(times * (part.first + len(part.masses)) * part.step for part, times in self._parts)
+        steps = sum(times * (part.first + len(part.masses)) for part, times in self._parts)
+        return steps * self._step + self._shift
 
     # ---- moments -------------------------------------------------------------------------------------------
 

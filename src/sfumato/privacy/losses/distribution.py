@@ -1,6 +1,6 @@
 """Privacy loss distributions (PLDs) of runs fixed in advance, composed numerically (docs/proofs/curves.md).
 
-Losses are put on a grid: by connect-the-dots for upper bounds, rounded down for lower bounds. Google's
+Losses are put on a grid: by connect-the-dots for upper bounds, by merging outcomes for lower bounds. Google's
 dp-accounting knows the profiles of Gaussian and Laplace noise, also on samples. Both directions of a pair are
 kept, and the worse one counts.
 """
@@ -21,6 +21,7 @@ from sfumato.privacy import gaussian
 from sfumato.privacy.events import (
     ApproxDP,
     Concentrated,
+    DiscreteGaussian,
     DiscreteLaplace,
     Event,
     Exponential,
@@ -30,8 +31,10 @@ from sfumato.privacy.events import (
     KNorm,
     Laplace,
     Parallel,
+    PrivacyProfile,
     Pure,
     RandomizedAnswer,
+    RenyiCurve,
     Repeated,
     Sampled,
     Sequential,
@@ -42,11 +45,14 @@ from sfumato.privacy.events import (
 from sfumato.privacy.losses.atoms import (
     LossAtoms,
     approximate_dp,
+    discrete_gaussian,
     discrete_laplace,
     kary_randomized_response,
+    list_claimed,
 )
 from sfumato.privacy.losses.convolution import ComposedLosses
-from sfumato.privacy.losses.masses import LossMasses, connect_dots, round_down
+from sfumato.privacy.losses.masses import LossMasses, connect_dots
+from sfumato.privacy.losses.merging import merge_atoms, merge_noise
 from sfumato.privacy.neighbours import Neighbours
 
 if TYPE_CHECKING:
@@ -117,8 +123,16 @@ def loss_distribution(event: Event, step: float = STEP, lower: bool = False) -> 
 
 
 def has_curve_only(event: Event) -> bool:
-    """Return whether a part is known by its ρ alone, so that Rényi divergences say all there is to know."""
-    return any(isinstance(part, Concentrated) for part in _counts(event))
+    """Return whether a part is known by its Rényi curve alone, or has too many losses to be listed."""
+    return any(_has_no_losses(part) for part in _counts(event))
+
+
+def _has_no_losses(part: Event) -> bool:
+    if isinstance(part, DiscreteGaussian):
+        # Noise is cut off ten deviations out, where it is rarer than any rounding.
+        largest = part.l1 * (part.l1 + 20 * (part.sigma + 1)) / (part.sigma * part.sigma)
+        return largest > WIDEST or part.sigma > MOST_STEPS // 32
+    return isinstance(part, Concentrated | RenyiCurve)
 
 
 def _parts(event: Event, lower: bool) -> Counter[Event]:
@@ -169,7 +183,7 @@ def _require_attained(counts: Iterable[Event]) -> None:
     """Refuse lower bounds for events whose group price is only an upper bound."""
     # For these events some mechanism attains the price of a group, because their sensitivities add up.
     for event in counts:
-        if not isinstance(event, Laplace | DiscreteLaplace | Gaussian | RandomizedAnswer):
+        if not isinstance(event, Laplace | DiscreteLaplace | DiscreteGaussian | Gaussian | RandomizedAnswer):
             _refuse(event)
 
 
@@ -204,6 +218,18 @@ def _(event: DiscreteLaplace, grid: LossGrid) -> LossPair:
     if event.l1 > MOST_STEPS:
         _refuse(event)
     return _atoms(discrete_laplace(float(1 / event.scale), event.l1), grid)
+
+
+@_single.register
+def _(event: DiscreteGaussian, grid: LossGrid) -> LossPair:
+    if _has_no_losses(event):
+        _refuse(event)
+    return _atoms(discrete_gaussian(float(event.sigma), event.l1), grid)
+
+
+@_single.register
+def _(event: PrivacyProfile, grid: LossGrid) -> LossPair:
+    return _atoms(list_claimed(event.worst()), grid)
 
 
 @_single.register
@@ -281,7 +307,7 @@ def _atoms(atoms: LossAtoms, grid: LossGrid) -> LossPair:
     if not grid.lower:
         dots = atoms.dots(grid.step)
         return _dots(dots, atoms.profile(dots * grid.step), grid)
-    both = round_down(atoms.losses, atoms.masses, atoms.infinite, grid.step)
+    both = merge_atoms(atoms, grid.step)
     return LossPair(both, both)
 
 
@@ -295,25 +321,14 @@ def _additive(noise: str, scale: float, rate: float, grid: LossGrid) -> LossPair
 def _one_way(noise: str, scale: float, rate: float, grid: LossGrid, way: str) -> LossMasses:
     from dp_accounting.pld import privacy_loss_mechanism as library
 
+    if grid.lower:
+        return merge_noise(noise, scale, rate, grid.step, way)
     kind = library.GaussianPrivacyLoss if noise == "Gaussian" else library.LaplacePrivacyLoss
     law = kind(scale, sampling_prob=rate, adjacency_type=library.AdjacencyType[way])
-    if grid.lower:
-        return _rounded_down(law, grid)
     ends = law.connect_dots_bounds()
     first, last = math.floor(ends.epsilon_lower / grid.step), math.ceil(ends.epsilon_upper / grid.step)
     dots = np.arange(first, last + 1)
     return connect_dots(dots, np.asarray(law.get_delta_for_epsilon(dots * grid.step)), grid.step)
-
-
-def _rounded_down(law: Any, grid: LossGrid) -> LossMasses:
-    from dp_accounting.pld import privacy_loss_distribution as library
-
-    found = library._create_pld_pmf_from_monotone_privacy_loss(
-        law, pessimistic_estimate=False, value_discretization_interval=grid.step
-    ).to_dense_pmf()
-    # From the middle of its cell, so that rounding down stays in the cell.
-    losses = (found._lower_loss + np.arange(found.size) + 0.5) * grid.step
-    return round_down(losses, np.asarray(found._probs), float(found._infinity_mass), grid.step)
 
 
 def _require_narrow(epsilon: Fraction) -> None:

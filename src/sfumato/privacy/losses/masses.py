@@ -19,21 +19,22 @@ if TYPE_CHECKING:
 ROUNDING = 2.0**-53
 """Largest relative error of one operation on doubles."""
 ON_GRID = 2.0**-30
-"""How near to a grid point, in steps, a loss is taken for that point where losses are rounded down."""
+"""How near to a grid point, in steps, a loss is taken for that point in lower bounds."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LossMasses:
-    """Masses of the losses (first + i)·step, none below zero, and that of an infinite loss."""
+    """Masses of the losses (first + i)·step + offset, none below zero, and that of an infinite loss."""
 
     first: int
     masses: Floats
     infinite: float
     step: float
+    offset: float = 0.0
 
     @property
     def losses(self) -> Floats:
-        """The losses that the masses belong to."""
+        """The losses that the masses belong to, less the offset."""
         return (self.first + np.arange(len(self.masses))) * self.step
 
 
@@ -50,7 +51,7 @@ def connect_dots(dots: NDArray[np.int64], deltas: Floats, step: float) -> LossMa
     lost = np.append(1.0, np.abs(behind)) + np.append(np.abs(ahead), 0.0)
     masses = np.maximum(exact, 0.0) + 16 * ROUNDING * lost
     infinite = float(deltas[-1]) + profile_error(float(np.abs(dots).max()) * step)
-    return LossMasses(int(dots[0]), _spread(dots, masses), infinite, step)
+    return LossMasses(int(dots[0]), spread_masses(dots, masses), infinite, step)
 
 
 def profile_error(largest: float) -> float:
@@ -62,18 +63,7 @@ def profile_error(largest: float) -> float:
     return ROUNDING * (32 + 8 * largest)
 
 
-def round_down(losses: Floats, masses: Floats, infinite: float, step: float) -> LossMasses:
-    """Return masses on the grid whose profile is nowhere above that of these losses.
-
-    A loss may end up `ON_GRID` steps too high, so that one that lies on the grid stays where it is.
-    """
-    dots = np.floor(losses / step + ON_GRID).astype(np.int64)
-    places, which = np.unique(dots, return_inverse=True)
-    sums = np.bincount(which, weights=np.maximum(masses - 8 * ROUNDING, 0.0) * (1 - 2.0**-30))
-    return LossMasses(int(places[0]), _spread(places, sums), max(0.0, infinite * (1 - 2.0**-40)), step)
-
-
-def _spread(dots: NDArray[np.int64], masses: NDArray[Any]) -> Floats:
+def spread_masses(dots: NDArray[np.int64], masses: NDArray[Any]) -> Floats:
     """Return the masses on all grid points between the dots, zero where there is no dot."""
     dense = np.zeros(int(dots[-1] - dots[0]) + 1)
     dense[dots - dots[0]] = masses

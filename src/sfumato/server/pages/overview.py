@@ -65,6 +65,7 @@ def show_overview(request: Request, visitor: SignedIn, context: Context) -> HTML
         "shows_promises": visitor.role is Role.STEWARD,
         "curves": [_trace(context, each) for each in accounts if parse_account(each.name)[1] is None],
         "tables": session.tables.tables,
+        "odometers": [f"{each.name.partition(':')[2]}: {each.spent}" for each in accounts],
         "lifetimes": [each.sentence() for each in session.budget.lifetimes],
         "releases": list_release_lines(context, visitor, LATEST),
         "requests": list_open_requests(context, visitor),

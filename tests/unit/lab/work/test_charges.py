@@ -32,6 +32,9 @@ EVENTS = (
     sf.privacy.Concentrated(rho=0.01),
     sf.privacy.Repeated(sf.privacy.Sampled(sf.privacy.Gaussian(sigma=2), 0.01), 500),
     sf.privacy.Sequential([sf.privacy.Pure(0.1), sf.privacy.Gaussian(sigma=9)]),
+    sf.privacy.RenyiCurve([(4, 0.01), (32, 0.1)]),
+    sf.privacy.PrivacyProfile([(0.1, 1e-8), (0.3, 1e-10)]),
+    sf.privacy.DiscreteGaussian(20, 2),
 )
 
 

@@ -15,7 +15,8 @@ from scipy.fft import rfft
 from sfumato.privacy.losses import convolution
 from sfumato.privacy.losses.atoms import discrete_laplace
 from sfumato.privacy.losses.convolution import ComposedLosses
-from sfumato.privacy.losses.masses import LossMasses, connect_dots, profile_error, round_down
+from sfumato.privacy.losses.masses import LossMasses, connect_dots, profile_error
+from sfumato.privacy.losses.merging import merge_atoms
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -141,7 +142,7 @@ def test_grids_lie_above_and_below_the_profile(rate: float, steps: int) -> None:
     atoms = discrete_laplace(rate, steps)
     dots = atoms.dots(STEP)
     above = connect_dots(dots, atoms.profile(dots * STEP), STEP)
-    below = round_down(atoms.losses, atoms.masses, 0.0, STEP)
+    below = merge_atoms(atoms, STEP)
     at = np.linspace(-1.2 * rate * steps, 1.2 * rate * steps, 41)
     truth = [exact_profile(rate, steps, float(epsilon)) for epsilon in at]
     high = ComposedLosses([(above, 1)], lower=False).delta(at)
