@@ -30,6 +30,8 @@ QUICK = {
     "count",
     "groups",
     "median",
+    "tuned bounds",
+    "chosen bounds",
     "count over days",
     "mean over days",
     "fair coin",

@@ -304,6 +304,12 @@ CODES: dict[str, str] = {
     "SF-Q157": "Tables can be joined only if they are in the same database or both in the lab's own files. Register both from the same place.",
     "SF-Q158": "One unit could make an engine carry or compute so much that failing, or taking long, would say whether it is there. The limits are in docs/limits.md. Join fewer tables, aggregate by unit before a join, or test texts with shorter patterns.",
     "SF-Q159": "A pattern of LIKE has at most 32 wildcards. A regular expression must be one that stands for a few patterns of LIKE: texts, choices, listed characters, bounded repetitions, and .* between them.",
+    "SF-Q210": "Tuning picks how many rows and groups of one unit count. Here no unit counts more than once, so that every bound would give the same answer.",
+    "SF-Q211": "The counts of units that bounds follow from were charged and released, and none of them stands out of its noise: bounds would have been drawn by chance. Use a larger epsilon, which is a new charge, or name bounds yourself with bounded.",
+    "SF-Q212": "What one unit adds to a question is counted by grouping its rows by unit, so they have to carry the unit's column. A subquery that selects columns has to select that one too.",
+    "SF-Q213": "clipped adds up the rows of a unit first and clips the total, which has a meaning for a question that asks for one SUM and nothing else. For counts, averages and several numbers use bounded.",
+    "SF-Q214": "Tuning counts in how many groups a unit is. That is possible where the groups are listed, and for one level of them.",
+    "SF-Q215": "The column rows of units() may be as large as a million, and a quantile above the median has few units beyond it: noise of a few ranks could end anywhere up there. Ask for bounds, which are looked for among a few candidates, or bound the number yourself.",
     "SF-Q190": "In a hostile session a reply leaves at a time that follows from public facts: the question, and how long one pass over the table takes as the steward declared it. This question would not be done by the last of these times. Nothing was charged.",
     "SF-Q191": "In a hostile session rows are read by a worker process with fixed memory. Spark's driver is in the steward's process and cannot be used from another, so tables that are prepared in Spark are not read there. Nothing was charged. Register the table from Parquet files or PostgreSQL for people who are not trusted, or ask in an ordinary session.",
     # noise

@@ -15,6 +15,8 @@ from sfumato.audit.replay import replay
 from sfumato.privacy.events import Gaussian
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from sfumato.audit.replay import Replayed
     from sfumato.lab.lab import Lab
 
@@ -32,13 +34,9 @@ QUESTIONS = {
 
 
 @cache
-def _clinic() -> Lab:
-    """Return a lab of its own with a table and the same without its most extreme person."""
+def _sources() -> tuple[pa.Table, pa.Table]:
+    """Return a table and the same without its most extreme person."""
     import pyarrow as pa
-
-    from sfumato.curator.catalog.columns import between, one_of
-    from sfumato.privacy.budget import Budget
-    from sfumato.privacy.units import Unit
 
     rng = np.random.default_rng(5)
     who = np.array([0] * 40 + rng.integers(1, 30, size=100).tolist())
@@ -52,6 +50,17 @@ def _clinic() -> Lab:
             "day": np.arange(len(who)) % _DAYS,
         }
     )
+    return full, full.filter(pa.array(~far))
+
+
+@cache
+def _clinic() -> Lab:
+    """Return a lab of its own with both tables."""
+    from sfumato.curator.catalog.columns import between, one_of
+    from sfumato.privacy.budget import Budget
+    from sfumato.privacy.units import Unit
+
+    full, rest = _sources()
     lab = create_scratch_lab()
     columns = {
         "age": between(0, 110),
@@ -63,7 +72,7 @@ def _clinic() -> Lab:
     with catch_warnings():
         simplefilter("ignore")  # the declaration does not fit on purpose
         lab.register("full", full, unit=unit, columns=columns, budget=budget)
-        lab.register("rest", full.filter(pa.array(~far)), unit=unit, columns=columns)
+        lab.register("rest", rest, unit=unit, columns=columns)
     for name in ("full", "rest"):
         lab.set_through(name, day=_DAYS)
     return lab
@@ -75,6 +84,37 @@ _ASKED = [0]
 def _ask(sql: str) -> Replayed:
     _ASKED[0] += 1
     return question(_clinic(), sql, ("full", "rest"), epsilon=1 + _ASKED[0] / 64)
+
+
+def _tune(sql: str) -> Replayed:
+    """Replay the counts of units that the bounds of a question follow from, and what is picked."""
+    _ASKED[0] += 1
+    epsilon, session = 20 + _ASKED[0] / 64, _clinic().session()
+    tables = ("full", "rest")
+    return replay(
+        lambda table: str(session.question(sql.format(table=table)).tune(epsilon=epsilon).picked),
+        [tables],
+        claim=epsilon,
+    )
+
+
+def _choose() -> Replayed:
+    """Replay registrations whose bounds are chosen."""
+    from sfumato.curator.catalog.columns import between
+    from sfumato.privacy.bound_choice import choose
+    from sfumato.privacy.units import Unit
+
+    chosen, lab = choose(epsilon=10), _clinic()
+
+    def registered(source: pa.Table) -> list[Any]:
+        _ASKED[0] += 1
+        name, columns = f"chosen{_ASKED[0]}", {"cost": between(chosen)}
+        with catch_warnings():
+            simplefilter("ignore")
+            lab.register(name, source, unit=Unit("who", max_rows=chosen), columns=columns)
+        return [str(each.bound) for each in lab.table(name).chosen]
+
+    return replay(registered, [_sources()], claim=20)
 
 
 def _stream(measure: Any) -> Replayed:
@@ -91,7 +131,7 @@ def _stream(measure: Any) -> Replayed:
 
 
 def list_doors() -> list[CatalogueEntry]:
-    """Return an entry for every shape of question, and for streams."""
+    """Return an entry for every shape of question, for bounds that are chosen, and for streams."""
     from sfumato.queries.aggregations import count, mean
 
     asked = [
@@ -101,4 +141,9 @@ def list_doors() -> list[CatalogueEntry]:
         CatalogueEntry("stream", "count over days", lambda *_: _stream(count())),
         CatalogueEntry("stream", "mean over days", lambda *_: _stream(mean("cost"))),
     ]
-    return [*asked, *streams]
+    bounds = [
+        CatalogueEntry("question", "tuned bounds", lambda *_: _tune(QUESTIONS["count"])),
+        CatalogueEntry("question", "tuned groups", lambda *_: _tune(QUESTIONS["groups"])),
+        CatalogueEntry("question", "chosen bounds", lambda *_: _choose()),
+    ]
+    return [*asked, *bounds, *streams]

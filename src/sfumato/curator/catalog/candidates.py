@@ -26,6 +26,16 @@ _FINER = 4
 """Binary digits by which values are kept finer than the smallest candidate while a bound is chosen."""
 
 
+def list_counts(most: int) -> tuple[int, ...]:
+    """Return candidates for a number of rows or groups, ascending: 1, 2, 3, 5, 8, 13, … and the largest."""
+    return (*takewhile(lambda rows: rows < most, _count_in_fibonacci()), most)
+
+
+def list_sizes(most: Fraction, least: Fraction) -> tuple[Fraction, ...]:
+    """Return candidates for a size, ascending: 1, 2, 5, 10, 20, … from `least` on, and the largest."""
+    return (*(size for size in _count_in_decades(most) if least <= size < most), most)
+
+
 def list_row_candidates(choice: BoundChoice) -> tuple[int, ...]:
     """Return the candidates for `max_rows`, ascending: 1, 2, 3, 5, 8, 13, … up to the largest allowed."""
     most = math.floor(choice.up_to or MOST_ROWS)
@@ -36,7 +46,7 @@ def list_row_candidates(choice: BoundChoice) -> tuple[int, ...]:
             got=format_short(choice.up_to or MOST_ROWS),
             try_="sf.choose(epsilon=0.05, up_to=1000)",
         )
-    return (*takewhile(lambda rows: rows < most, _count_in_fibonacci()), most)
+    return list_counts(most)
 
 
 def list_value_candidates(column: UnboundedColumn) -> tuple[Fraction, ...]:
@@ -44,8 +54,7 @@ def list_value_candidates(column: UnboundedColumn) -> tuple[Fraction, ...]:
     most = column.choice.up_to or LARGEST_VALUE
     step = Fraction(0) if column.step is None else parse_positive(column.step, "step")
     least = max(most / 10**_DECADES, step)
-    sizes = [size for size in _count_in_decades(most) if least <= size < most and _fits(size, step)]
-    above = (*sizes, most)
+    above = tuple(size for size in list_sizes(most, least) if size == most or _fits(size, step))
     try:
         column.bounded_by(-most, most)
         column.bounded_by(Fraction(0), above[0])

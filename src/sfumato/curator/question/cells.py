@@ -13,13 +13,16 @@ if TYPE_CHECKING:
     from sfumato.curator.question.relation import Expression
 
 
-def cut_below(value: Expression, ends: Sequence[Fraction | int]) -> Case:
-    """Return the cell of a number: the place of the first end that it does not exceed, or one more."""
+def cut_below(value: Expression, ends: Sequence[Fraction | int], *, beyond: bool = True) -> Case:
+    """Return the cell of a number: the place of the first end that it does not exceed.
+
+    With `beyond`, numbers above all ends have a cell too, as have missing ones; without, neither has.
+    """
     branches = tuple(
         (Comparison(value, "<=", Literal(Fraction(end))), Literal(Fraction(place)))
         for place, end in enumerate(ends)
     )
-    return Case(branches, Literal(Fraction(len(ends))))
+    return Case(branches, Literal(Fraction(len(ends)) if beyond else None))
 
 
 def cut_around_zero(value: Expression, ends: Sequence[Fraction]) -> Case:

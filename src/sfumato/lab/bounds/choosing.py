@@ -261,6 +261,6 @@ def _hidden(table: Table, each: OpenChoice, counts: list[int]) -> PolicyError:
         "SF-C235",
         f"The noise hides which {_name_choice(each)} would suit '{table.name}'; nothing was registered.",
         charged="yes: the counts were released, and what was charged stays charged",
-        why=f"no count of units stands out of the noise (noisy counts: {', '.join(map(str, counts))})",
+        why=f"no count of units stands out of the noise: {', '.join(map(str, counts))}",
         try_="a larger epsilon, a smaller up_to, or a number",
     )
