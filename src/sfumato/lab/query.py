@@ -76,9 +76,13 @@ class Query(Measure[Release]):
         with the least expected error, noise and what is left out together, for a release at `for_epsilon`,
         ten times the ε of tuning unless said otherwise. Tuning the same question again costs nothing.
         """
-        from sfumato.lab.bounds.tuning import tune_query
+        from sfumato.lab.bounds.tuning import buy_picked_bounds
 
-        return TunedQuery(*tune_query(self, epsilon, for_epsilon, key))
+        asked = self._payer, self._resolve(), self._text
+        picked = buy_picked_bounds(*asked, epsilon, for_epsilon, key)
+        if picked.clip is not None:
+            return TunedQuery(self.clipped(picked.clip, groups=picked.groups), picked)
+        return TunedQuery(self.bounded(groups=picked.groups, rows=picked.rows or 1), picked)
 
     def with_note(self, note: str) -> Query:
         """Return the same question, whose answer names something more that its interval does not cover."""

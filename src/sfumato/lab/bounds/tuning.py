@@ -39,9 +39,9 @@ from sfumato.privacy.exact import format_short, parse_positive
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from sfumato.curator.payer import Payer
     from sfumato.curator.plan.resolved import ResolvedQuestion, Tables
     from sfumato.curator.question.relation import Expression
-    from sfumato.lab.query import Query
     from sfumato.ledger import Released
     from sfumato.privacy.exact import Number
 
@@ -243,15 +243,17 @@ def _find_largest(tables: Tables, resolved: ResolvedQuestion, size: Expression) 
 # ---- asking ------------------------------------------------------------------------------------------------
 
 
-def tune_query(
-    query: Query, epsilon: Number, for_epsilon: Number | None, key: str | None
-) -> tuple[Query, PickedBounds]:
-    """Charge for counts of units, and return the question with the bounds that follow from them."""
+def buy_picked_bounds(
+    payer: Payer,
+    resolved: ResolvedQuestion,
+    text: str,
+    epsilon: Number,
+    for_epsilon: Number | None,
+    key: str | None,
+) -> PickedBounds:
+    """Charge for counts of units, and return the bounds of a question that follow from them."""
     spent = parse_positive(epsilon, "epsilon")
     asked = QUESTIONS_EACH * spent if for_epsilon is None else parse_positive(for_epsilon, "for_epsilon")
-    tuning = TuningPlan.of(query.payer.lab.table, query.resolved)
+    tuning = TuningPlan.of(payer.lab.table, resolved)
     plan = tuning.price(spent)
-    picked = tuning.pick(plan, query.payer.pay(plan, f"tune {query.text}", key), asked)
-    if picked.clip is not None:
-        return query.clipped(picked.clip, groups=picked.groups), picked
-    return query.bounded(groups=picked.groups, rows=picked.rows or 1), picked
+    return tuning.pick(plan, payer.pay(plan, f"tune {text}", key), asked)
