@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sfumato.lab.backup import accept, restore
     from sfumato.lab.lab import Lab, create, open
     from sfumato.lab.remote.session import connect
+    from sfumato.privacy.bound_choice import choose
     from sfumato.privacy.budget import Budget
     from sfumato.privacy.graph_units import Edge, Node
     from sfumato.privacy.neighbours import ADD_REMOVE, REPLACE_ONE
@@ -74,6 +75,7 @@ _HOMES = {
     "Unit": "sfumato.privacy.units",
     "accept": "sfumato.lab.backup",
     "between": "sfumato.curator.catalog.columns",
+    "choose": "sfumato.privacy.bound_choice",
     "connect": "sfumato.lab.remote.session",
     "create": "sfumato.lab.lab",
     "one_of": "sfumato.curator.catalog.columns",
@@ -111,6 +113,7 @@ __all__ = [
     "audit",
     "between",
     "bins",
+    "choose",
     "connect",
     "correlation",
     "count",

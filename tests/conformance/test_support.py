@@ -69,6 +69,9 @@ def test_what_the_page_says(engine: str, tmp_path: Path, request: pytest.Fixture
     lab.register("stays", source(VISITS), unit=unit, columns={"age": sf.between(0, 100)})
     beds = {"ward": sf.one_of("A", "B"), "beds": sf.between(0, 9)}
     lab.register("wards", source(WARDS), unit=sf.PUBLIC, columns=beds)
+    chosen = sf.Unit("who", max_rows=sf.choose(epsilon=50), of="people")
+    lab.register("chosen", source(VISITS), unit=chosen, columns={"cost": sf.between(sf.choose(epsilon=50))})
+    assert (lab.table("chosen").unit.max_rows, lab.table("chosen").columns["cost"].high) == (3, 10)  # type: ignore[union-attr]
     for support in SUPPORT:
         if "s.graph" in support.example:
             assert _registering(lab, source(FRIENDS), budget) == support.lacking.get(engine)

@@ -31,6 +31,8 @@ QUICK = {
     "groups",
     "several averages",
     "median",
+    "tuned bounds",
+    "chosen bounds",
     "count over days",
     "mean over days",
     "fair coin",

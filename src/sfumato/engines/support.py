@@ -95,5 +95,9 @@ SUPPORT = (
     SupportedQuestion("subsample and aggregate", 's.table("visits").subsample(sf.median("cost"), blocks=4)'),
     SupportedQuestion("bounds that contain most values", 's.table("visits").bounds("cost")'),
     SupportedQuestion("rows per unit", 's.table("visits").units().agg(n=sf.mean("rows"))'),
+    SupportedQuestion(
+        "bounds picked for a question",
+        's.sql("SELECT ward, SUM(cost) AS c FROM visits GROUP BY ward").tune(epsilon=50)',
+    ),
     SupportedQuestion("degrees and edges of a graph", 's.graph("friends").edges()', _lacking("graphs")),
 )

@@ -25,6 +25,14 @@ from sfumato.files.durable import create_private_file, create_private_folder, lo
 from sfumato.lab.analysts import GrantedLab, grant_later, grant_quota, list_analysts, revoke_quota
 from sfumato.lab.backup import back_up
 from sfumato.lab.blocks import declare_blocks, move_through, open_blocks
+from sfumato.lab.bounds.choosing import (
+    apply_bounds,
+    buy_bounds,
+    list_choices,
+    plan_choices,
+    require_no_choice,
+    widen_schema,
+)
 from sfumato.lab.budget_view import BudgetView, list_populations, view_budget
 from sfumato.lab.draft import draft_schema
 from sfumato.lab.feeds.naming import require_feed_name
@@ -65,7 +73,8 @@ if TYPE_CHECKING:
 
     from sfumato.curator.answers.release import Release
     from sfumato.curator.catalog.catalog import CatalogContents
-    from sfumato.curator.catalog.columns import DeclaredColumn
+    from sfumato.curator.catalog.chosen import ChosenBound
+    from sfumato.curator.catalog.columns import DeclaredColumn, UnboundedColumn
     from sfumato.curator.hostile.reading import SlotReader
     from sfumato.curator.payer import Spending
     from sfumato.engines.limits import RunLimits
@@ -77,6 +86,7 @@ if TYPE_CHECKING:
     from sfumato.lab.surveys.survey import Survey
     from sfumato.lab.synthetic.published_table import PublishedTable
     from sfumato.ledger.api import Verified
+    from sfumato.privacy.bound_choice import BoundChoice
     from sfumato.privacy.exact import Number
     from sfumato.privacy.graph_units import Protected
     from sfumato.synth import Marginals, Twin
@@ -105,7 +115,7 @@ class Lab(WorkDesk):
         source: Any,
         *,
         unit: Protected | None = None,
-        columns: Mapping[str, DeclaredColumn] | None = None,
+        columns: Mapping[str, DeclaredColumn | UnboundedColumn] | None = None,
         budget: Budget | None = None,
         neighbours: Neighbours = Neighbours.ADD_REMOVE,
         rows: int | None = None,
@@ -128,14 +138,12 @@ class Lab(WorkDesk):
         """
         said = combine_schema(Schema(unit, dict(columns or {}), budget, neighbours, rows), schema)
         with self._changing():
-            table, agreed = self._declared(name, said)
             accounts = self.ledger.list_accounts()
-            prepared, report = self._prepared(table, source)
+            said, chosen = self._bought(name, said, source)
+            table, agreed = self._declared(name, said)
+            prepared, report = self._prepared(table.with_chosen(chosen), source)
             # Before the table appears: no question may come without an account to charge.
-            if agreed is not None:
-                account = population_account(table.population)
-                self.ledger.open_account(account, agreed, table.relation)
-                grant_later(self.ledger, self._catalog.contents, table.population)
+            self._open_account(table, agreed)
             self.ledger.note_snapshot(name, prepared.identity, None)
             self._catalog.add_table(prepared)
         hint_at_populations(accounts, table)
@@ -150,7 +158,7 @@ class Lab(WorkDesk):
         source: Any,
         *,
         unit: Protected | None = None,
-        columns: Mapping[str, DeclaredColumn] | None = None,
+        columns: Mapping[str, DeclaredColumn | UnboundedColumn] | None = None,
         budget: Budget | None = None,
         neighbours: Neighbours = Neighbours.ADD_REMOVE,
         rows: int | None = None,
@@ -161,6 +169,7 @@ class Lab(WorkDesk):
         Whatever `register` would refuse is refused here.
         """
         said = combine_schema(Schema(unit, dict(columns or {}), budget, neighbours, rows), schema)
+        require_no_choice(said, "lab.check")
         with name_disk_errors(), self._catalog.lock_for_change():
             table, _ = self._declared(name, said)
             found = self.engine.survey(source, require_rows_not_edges(table))
@@ -171,7 +180,7 @@ class Lab(WorkDesk):
         source: Any,
         *,
         unit: Protected | None = None,
-        columns: Mapping[str, DeclaredColumn] | None = None,
+        columns: Mapping[str, DeclaredColumn | UnboundedColumn] | None = None,
         budget: Budget | None = None,
     ) -> str:
         """Return the text of a schema file with what was said, and comments for all other columns.
@@ -187,8 +196,8 @@ class Lab(WorkDesk):
         name: str,
         source: Any,
         *,
-        columns: Mapping[str, DeclaredColumn] | None = None,
-        max_rows: int | None = None,
+        columns: Mapping[str, DeclaredColumn | UnboundedColumn] | None = None,
+        max_rows: int | BoundChoice | None = None,
         rows: int | None = None,
         through: Mapping[str, Any] | None = None,
     ) -> SourceReport | None:
@@ -204,12 +213,16 @@ class Lab(WorkDesk):
         with self._changing():
             old = self._catalog.find_table(name)
             unit = old.protects if max_rows is None else with_max_rows(old, max_rows)
-            promised = old.columns if columns is None else columns
+            promised = dict(old.columns if columns is None else columns)
             public_rows = None if old.is_public else old.public_rows if rows is None else rows
-            table = declare_table(old.name, unit, promised, old.neighbours, public_rows)
             before = self._catalog.contents.read_of(old)
             self.ledger.require_newest(before)  # before rows are prepared
+            said = Schema(unit, promised, None, old.neighbours, public_rows)
+            said, chosen = self._bought(old.name, said, source, old)
+            before = self._catalog.contents.read_of(old)
+            table = declare_table(old.name, said.unit, said.columns, old.neighbours, public_rows)
             kept = replace(table, pace=old.pace, through=old.through, blocks=old.blocks)
+            kept = kept.with_chosen((*old.chosen, *chosen))
             moved = move_through(kept, through or {})
             open_blocks(self.ledger, self._catalog.contents, moved)
             prepared, report = self._prepared(moved, source)
@@ -551,9 +564,43 @@ class Lab(WorkDesk):
         """Allow one change at a time, and erase snapshots of no use before it and after."""
         return change_alone(self._catalog, self.engine, patience)
 
-    def _declared(self, name: str, said: Schema) -> tuple[Table, Budget | None]:
-        """Return a new table and its population's budget, or refuse what cannot be registered."""
+    def _bought(
+        self, name: str, said: Schema, source: Any, old: Table | None = None
+    ) -> tuple[Schema, tuple[ChosenBound, ...]]:
+        """Return a declaration with every bound that was to be chosen bought, and what was paid for them."""
+        choices = list_choices(said)
+        if not choices:
+            return said, ()
+        table, agreed = self._declared(name, widen_schema(said), old)
+        plan_choices(table, choices)  # what no ε could serve is refused before rows are prepared
+        prepared, _ = self._prepared(table, source)
+        self._open_account(table, agreed)
+        before = None if old is None else self._catalog.contents.read_of(old)
+        self.ledger.note_snapshot(name, prepared.identity, before)
+        try:
+            bounds, chosen = buy_bounds(self, prepared, choices)
+        finally:
+            if (
+                old is not None
+            ):  # until the new snapshot is there, other copies of the folder go on with the old
+                mine = self._catalog.contents.read_of(prepared)
+                self.ledger.note_snapshot(name, old.identity, mine)
+        return apply_bounds(said, bounds), chosen
+
+    def _open_account(self, table: Table, agreed: Budget | None) -> None:
+        """Open the account of a table's population, with the quotas that were granted for later."""
+        if agreed is not None:
+            self.ledger.open_account(population_account(table.population), agreed, table.relation)
+            grant_later(self.ledger, self._catalog.contents, table.population)
+
+    def _declared(self, name: str, said: Schema, old: Table | None = None) -> tuple[Table, Budget | None]:
+        """Return a table and its population's budget, or refuse what cannot be registered.
+
+        One of its name must be `old`, if there is any.
+        """
         table = declare_table(name, said.unit, said.columns, said.neighbours, said.rows)
+        if old is not None:
+            return replace(table, pace=old.pace), None
         known = next((each for each in self._catalog.tables if each.casefold() == name.casefold()), None)
         if known is not None:
             raise PolicyError("SF-C110", f"'{known}' is registered already.", try_="lab.advance(…)")

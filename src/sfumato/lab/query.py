@@ -15,7 +15,9 @@ from sfumato.curator.plan.plan import price_question
 from sfumato.curator.plan.resolved import ResolvedQuestion
 from sfumato.curator.question.measurement import ContributionLimits
 from sfumato.errors import PolicyError
-from sfumato.privacy.exact import parse_whole
+from sfumato.lab.bounds.row_ranks import ranks_all_rows, unbounded_ranks_error
+from sfumato.lab.bounds.tuned_error import TunedError
+from sfumato.privacy.exact import format_short, parse_positive, parse_whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,7 +27,9 @@ if TYPE_CHECKING:
     from sfumato.curator.plan.plan import QuestionPlan
     from sfumato.curator.plan.spend import PureSpend, Spend
     from sfumato.curator.question.measurement import Question
+    from sfumato.lab.bounds.tuning import PickedBounds
     from sfumato.ledger import Released
+    from sfumato.privacy.exact import Number
 
 
 class Query(Measure[Release]):
@@ -48,6 +52,38 @@ class Query(Measure[Release]):
         text = f"{self._text} bounded(groups={groups}, rows={rows})"
         return Query(self._payer, replace(self.question, bounds=bounds), text, self._notes)
 
+    def clipped(self, limit: Number, *, groups: int = 1) -> Query:
+        """Return the same question for a sum, to which a unit adds at most `limit` in each of so many groups.
+
+        A unit's rows are added up first and the total is clipped, so that noise follows from `limit` and not
+        from how many rows a unit may have.
+        """
+        from sfumato.lab.bounds.contributions import UnitTotals, require_only_sum
+
+        most, summed = parse_positive(limit, "limit"), require_only_sum(self.question)
+        resolved = self._resolve()
+        question = UnitTotals(resolved).clip_sum(summed, most, parse_whole(groups, "groups"))
+        text = f"{self._text} clipped({format_short(most)}, groups={groups})"
+        note = f"What one {resolved.table.unit.column} adds is clipped to {format_short(most)} in each group"
+        return Query(self._payer, question, text, (*self._notes, note))
+
+    def tune(
+        self, *, epsilon: Number, for_epsilon: Number | None = None, key: str | None = None
+    ) -> TunedQuery:
+        """Charge ε for counts of units, and return this question with the bounds that suit it best.
+
+        Picked are the groups of a unit, and its rows in each, or for a single SUM what it adds in each: those
+        with the least expected error, noise and what is left out together, for a release at `for_epsilon`,
+        ten times the ε of tuning unless said otherwise. Tuning the same question again costs nothing.
+        """
+        from sfumato.lab.bounds.tuning import buy_picked_bounds
+
+        asked = self._payer, self._resolve(), self._text
+        picked = buy_picked_bounds(*asked, epsilon, for_epsilon, key)
+        if picked.clip is not None:
+            return TunedQuery(self.clipped(picked.clip, groups=picked.groups), picked)
+        return TunedQuery(self.bounded(groups=picked.groups, rows=picked.rows or 1), picked)
+
     def with_note(self, note: str) -> Query:
         """Return the same question, whose answer names something more that its interval does not cover."""
         return Query(self._payer, self.question, self._text, (*self._notes, note))
@@ -56,6 +92,16 @@ class Query(Measure[Release]):
     def payer(self) -> Payer:
         """Who pays for the question."""
         return self._payer
+
+    @property
+    def text(self) -> str:
+        """The question as it was typed, with what was done to it."""
+        return self._text
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What else its interval does not cover."""
+        return self._notes
 
     @property
     def resolved(self) -> ResolvedQuestion:
@@ -72,6 +118,8 @@ class Query(Measure[Release]):
         """Return the priced question, from public facts only."""
         resolved = self._resolve()
         plan = price_question(resolved, choose_spend(self._payer, resolved, spending))
+        if ranks_all_rows(resolved.question) and not self._payer.was_answered(plan):
+            raise unbounded_ranks_error()
         return replace(plan, bias=(*plan.bias, *self._notes)) if self._notes else plan
 
     def __repr__(self) -> str:
@@ -104,6 +152,21 @@ class Query(Measure[Release]):
         if self._known is None or self._known[0] is not contents:
             self._known = contents, ResolvedQuestion(self._payer.lab.table, self.question)
         return self._known[1]
+
+
+class TunedQuery(Query):
+    """A question with bounds that were picked for it privately; `picked` says which, and what they lose."""
+
+    def __init__(self, query: Query, picked: PickedBounds) -> None:
+        super().__init__(query.payer, query.question, query.text, query.notes)
+        self.picked = picked
+        self._error = self._expect_error
+
+    def __repr__(self) -> str:
+        return f"{self.picked} ({self.picked.bias})\n{super().__repr__()}"
+
+    def _expect_error(self, plan: QuestionPlan, spending: Spending) -> TunedError:
+        return TunedError(_expected_error(plan, spending), self.picked)
 
 
 def choose_spend(payer: Payer, resolved: ResolvedQuestion, spending: Spending) -> Spend:

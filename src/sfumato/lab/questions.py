@@ -38,6 +38,7 @@ from sfumato.curator.question.measurement import (
 )
 from sfumato.curator.question.relation import Alias, BaseTable, Comparison, Filter, Literal, Name
 from sfumato.errors import PolicyError
+from sfumato.lab.bounds.row_ranks import ask_row_bound, counts_rows_of_units
 from sfumato.lab.partition import Partition
 from sfumato.lab.query import Query
 from sfumato.privacy.exact import parse_whole
@@ -139,6 +140,8 @@ class FrameQuestions:
 
     def bounds(self, question: Question, text: str) -> Measure[ChosenRange]:
         """Return the question for bounds that most rows lie within."""
+        if counts_rows_of_units(question):
+            return ask_row_bound(self.payer, question, text)
 
         def plan(spending: Spending) -> QuestionPlan:
             resolved = ResolvedQuestion(self.payer.lab.table, question)

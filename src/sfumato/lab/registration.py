@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from sfumato.curator.catalog.catalog import CatalogContents, Table
     from sfumato.ledger import Ledger
+    from sfumato.privacy.bound_choice import BoundChoice
 
 
 def combine_schema(said: Schema, file: str | Path | None) -> Schema:
@@ -140,7 +141,7 @@ def _require_no_budget(table: Table, budget: Budget | None) -> None:
         )
 
 
-def with_max_rows(table: Table, max_rows: int) -> Unit:
+def with_max_rows(table: Table, max_rows: int | BoundChoice) -> Unit:
     """Return the table's unit with another bound on its rows."""
     if table.unit.column is None:
         raise UsageError(

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sfumato.errors import UsageError
+from sfumato.privacy.bound_choice import BoundChoice
 from sfumato.privacy.exact import parse_whole
 
 
@@ -22,9 +23,17 @@ class Unit:
     of: str | None
     public: bool
     """True where the rows are about no one who is protected."""
+    choice: BoundChoice | None
+    """How `max_rows` is chosen when the table is registered; until then it is 1."""
 
     def __init__(
-        self, column: str, max_rows: int | None = None, of: str | None = None, *, public: bool = False
+        self,
+        column: str,
+        max_rows: int | BoundChoice | None = None,
+        of: str | None = None,
+        *,
+        public: bool = False,
+        choice: BoundChoice | None = None,
     ) -> None:
         # `dataclasses.replace` names every field; no unit of anyone is made public by it.
         if public is not False:
@@ -40,8 +49,11 @@ class Unit:
                 why="without a bound one person could change an answer without limit",
                 try_=f'sf.Unit("{column}", max_rows=20)',
             )
-        rows = parse_whole(max_rows, "max_rows")
-        _set(self, column=str.__str__(column), max_rows=rows, of=check_population(of), public=False)
+        if isinstance(max_rows, BoundChoice):
+            choice = max_rows
+        rows = 1 if isinstance(max_rows, BoundChoice) else parse_whole(max_rows, "max_rows")
+        named = {"column": str.__str__(column), "max_rows": rows, "of": check_population(of)}
+        _set(self, **named, public=False, choice=choice)
 
     def population(self, table: str) -> str:
         """Return the population whose account pays."""
@@ -73,8 +85,8 @@ def _set(unit: Unit, **values: Any) -> Unit:
     return unit
 
 
-ROW = _set(object.__new__(Unit), column=None, max_rows=1, of=None, public=False)
+ROW = _set(object.__new__(Unit), column=None, max_rows=1, of=None, public=False, choice=None)
 """Each row is one person, and no one has two."""
 
-PUBLIC = _set(object.__new__(Unit), column=None, max_rows=1, of=None, public=True)
+PUBLIC = _set(object.__new__(Unit), column=None, max_rows=1, of=None, public=True, choice=None)
 """The table is about no one who is protected. Its contents are public, and it can be joined with."""

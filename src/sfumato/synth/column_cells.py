@@ -197,7 +197,8 @@ def _read_column(name: str, declared: Any) -> DeclaredColumn:
     except TypeError:
         values = []
     if isinstance(declared, tuple) and len(values) == 2 and not isinstance(values[0], str | bool):
-        return between(*values)
+        bounded: DeclaredColumn = between(*values)
+        return bounded
     if values and not isinstance(declared, str | Mapping):
         return one_of(*dict.fromkeys(values))
     raise _no_domain(name)

@@ -15,6 +15,8 @@ from sfumato.audit.replay import replay
 from sfumato.privacy.events import Gaussian
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from sfumato.audit.replay import Replayed
     from sfumato.lab.lab import Lab
 
@@ -38,13 +40,9 @@ QUESTIONS = {
 
 
 @cache
-def _clinic() -> Lab:
-    """Return a lab of its own with a table and the same without its most extreme person."""
+def _sources() -> tuple[pa.Table, pa.Table]:
+    """Return a table and the same without its most extreme person."""
     import pyarrow as pa
-
-    from sfumato.curator.catalog.columns import between, one_of
-    from sfumato.privacy.budget import Budget
-    from sfumato.privacy.units import Unit
 
     rng = np.random.default_rng(5)
     who = np.array([0] * 40 + rng.integers(1, 30, size=100).tolist())
@@ -58,6 +56,17 @@ def _clinic() -> Lab:
             "day": np.arange(len(who)) % _DAYS,
         }
     )
+    return full, full.filter(pa.array(~far))
+
+
+@cache
+def _clinic() -> Lab:
+    """Return a lab of its own with both tables."""
+    from sfumato.curator.catalog.columns import between, one_of
+    from sfumato.privacy.budget import Budget
+    from sfumato.privacy.units import Unit
+
+    full, rest = _sources()
     lab = create_scratch_lab()
     columns = {
         "age": between(0, 110),
@@ -65,7 +74,6 @@ def _clinic() -> Lab:
         "ward": one_of("A", "B", "C"),
         "day": between(0, _DAYS - 1, step=1),
     }
-    rest = full.filter(pa.array(~far))
     with catch_warnings():
         simplefilter("ignore")  # the declaration does not fit on purpose
         for about, delta in (("", 1e-6), ("pure_", 0)):
@@ -86,6 +94,37 @@ def _ask(sql: str, tables: tuple[str, str] = ("full", "rest")) -> Replayed:
     return question(_clinic(), sql, tables, epsilon=1 + _ASKED[0] / 64)
 
 
+def _tune(sql: str) -> Replayed:
+    """Replay the counts of units that the bounds of a question follow from, and what is picked."""
+    _ASKED[0] += 1
+    epsilon, session = 20 + _ASKED[0] / 64, _clinic().session()
+    tables = ("full", "rest")
+    return replay(
+        lambda table: str(session.question(sql.format(table=table)).tune(epsilon=epsilon).picked),
+        [tables],
+        claim=epsilon,
+    )
+
+
+def _choose() -> Replayed:
+    """Replay registrations whose bounds are chosen."""
+    from sfumato.curator.catalog.columns import between
+    from sfumato.privacy.bound_choice import choose
+    from sfumato.privacy.units import Unit
+
+    chosen, lab = choose(epsilon=10), _clinic()
+
+    def registered(source: pa.Table) -> list[Any]:
+        _ASKED[0] += 1
+        name, columns = f"chosen{_ASKED[0]}", {"cost": between(chosen)}
+        with catch_warnings():
+            simplefilter("ignore")
+            lab.register(name, source, unit=Unit("who", max_rows=chosen, of="people"), columns=columns)
+        return [str(each.bound) for each in lab.table(name).chosen]
+
+    return replay(registered, [_sources()], claim=20)
+
+
 def _stream(measure: Any) -> Replayed:
     _ASKED[0] += 1
     rho = 0.5 + _ASKED[0] / 64
@@ -100,7 +139,7 @@ def _stream(measure: Any) -> Replayed:
 
 
 def list_doors() -> list[CatalogueEntry]:
-    """Return an entry for every shape of question, and for streams."""
+    """Return an entry for every shape of question, for bounds that are chosen, and for streams."""
     from sfumato.queries.aggregations import count, mean
 
     asked = [
@@ -114,4 +153,9 @@ def list_doors() -> list[CatalogueEntry]:
         CatalogueEntry("stream", "count over days", lambda *_: _stream(count())),
         CatalogueEntry("stream", "mean over days", lambda *_: _stream(mean("cost"))),
     ]
-    return [*asked, *streams]
+    bounds = [
+        CatalogueEntry("question", "tuned bounds", lambda *_: _tune(QUESTIONS["count"])),
+        CatalogueEntry("question", "tuned groups", lambda *_: _tune(QUESTIONS["groups"])),
+        CatalogueEntry("question", "chosen bounds", lambda *_: _choose()),
+    ]
+    return [*asked, *bounds, *streams]

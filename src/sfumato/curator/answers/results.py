@@ -105,7 +105,8 @@ class ChosenRange:
         """Return what the steward may declare, as in lab.advance(…, columns={"cost": chosen.promise()})."""
         from sfumato.curator.catalog.columns import between
 
-        return between(self.low, self.high, step)
+        promise: NumberColumn | DateColumn = between(self.low, self.high, step)
+        return promise
 
     def __str__(self) -> str:
         return f"{_short(self.low)} to {_short(self.high)}\n{self.receipt.sentence()}"

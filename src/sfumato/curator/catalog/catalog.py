@@ -1,7 +1,7 @@
 """The catalog: the tables of a lab, whose rows they hold, and what each column may contain.
 
-The catalog is public. It is one JSON file, replaced as a whole, and never holds anything learnt from
-protected data.
+The catalog is public. It is one JSON file, replaced as a whole, and holds nothing learnt from protected data
+but bounds that were bought: those were charged, released with noise, and are as public as any answer.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from sfumato.curator.catalog.blocks import BudgetBlocks
+from sfumato.curator.catalog.chosen import ChosenBound, keep_valid
 from sfumato.curator.catalog.columns import DeclaredColumn, column_from_dict
 from sfumato.curator.catalog.edge_lists import check_graph, prepare_graph, require_population
 from sfumato.curator.catalog.grants import Grant
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import TextIO
 
+    from sfumato.curator.catalog.columns import UnboundedColumn
     from sfumato.curator.catalog.domains import Domain
 
 VERSION = 2
@@ -68,6 +70,8 @@ class Table:
     """How its time is cut into blocks with a budget each, if it is."""
     block: str = ""
     """The block whose account pays, in a stream that is paid for block by block. It is never stored."""
+    chosen: tuple[ChosenBound, ...] = ()
+    """Bounds that were chosen privately, with what was paid for them."""
 
     def __repr__(self) -> str:
         return f"Table({self.name!r}, columns={list(self.columns)})"
@@ -139,6 +143,8 @@ class Table:
             fields["through"] = dict(self.through)
         if self.blocks is not None:
             fields["blocks"] = self.blocks.to_dict()
+        if self.chosen:
+            fields["chosen"] = [each.to_dict() for each in self.chosen]
         return fields | ({"multiplicity": dict(self.multiplicity)} if self.is_public else {})
 
     @classmethod
@@ -157,7 +163,12 @@ class Table:
             fields.get("pace"),
             fields.get("through", {}),
             BudgetBlocks.from_dict(fields["blocks"]) if "blocks" in fields else None,
+            chosen=tuple(map(ChosenBound.from_dict, fields.get("chosen", ()))),
         )
+
+    def with_chosen(self, chosen: Iterable[ChosenBound]) -> Table:
+        """Return the table with those of these choices whose bounds it has."""
+        return replace(self, chosen=keep_valid(chosen, self.protects, self.columns))
 
 
 def name_newcomers(population: str, block: str) -> str:
@@ -398,7 +409,7 @@ def _try_lock(file: TextIO) -> bool:
 def declare_table(
     name: str,
     unit: Protected | None,
-    columns: Mapping[str, DeclaredColumn] | None,
+    columns: Mapping[str, DeclaredColumn | UnboundedColumn] | None,
     neighbours: Neighbours = Neighbours.ADD_REMOVE,
     rows: int | None = None,
 ) -> Table:
@@ -418,12 +429,16 @@ def declare_table(
             try_='unit=sf.Unit("patient_id", max_rows=20), or unit=sf.ROW when each row is one person',
         )
     promises = _check_columns(name, unit, columns or {})
+    if unit.choice is not None:
+        raise AssertionError("a bound is chosen before a table is declared")
     require_population(name, unit)
     return Table(name, unit, promises, 1, neighbours, _public_rows(name, unit, neighbours, rows))
 
 
-def _check_columns(name: str, unit: Unit, columns: Mapping[str, DeclaredColumn]) -> dict[str, DeclaredColumn]:
-    promises = dict(columns)
+def _check_columns(
+    name: str, unit: Unit, columns: Mapping[str, DeclaredColumn | UnboundedColumn]
+) -> dict[str, DeclaredColumn]:
+    promises: dict[str, Any] = dict(columns)
     for column, promise in promises.items():
         if not isinstance(column, str) or not isinstance(promise, DeclaredColumn):
             raise UsageError(

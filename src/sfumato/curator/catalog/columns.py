@@ -10,13 +10,14 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeGuard, overload
 
 from sfumato.curator.catalog import domains
 from sfumato.curator.catalog.calendar import count_periods
 from sfumato.curator.catalog.domains import Listed, Numbers, Periods
 from sfumato.engines import snapshot as preparation
 from sfumato.errors import UsageError
+from sfumato.privacy.bound_choice import BoundChoice
 from sfumato.privacy.exact import Number, parse_exact, parse_positive
 
 if TYPE_CHECKING:
@@ -154,9 +155,40 @@ class TextColumn:
 DeclaredColumn = NumberColumn | DateColumn | ListedColumn | TextColumn
 
 
+@dataclass(frozen=True, slots=True)
+class UnboundedColumn:
+    """A column of numbers whose bounds are chosen when the table is registered. Made by `sf.between`."""
+
+    choice: BoundChoice
+    step: Number | None = None
+    missing: Number | None = None
+    constant: bool = False
+
+    def bounded_by(self, low: Fraction, high: Fraction) -> NumberColumn:
+        """Return the column within these bounds, widened to hold what counts for a missing value."""
+        instead = [] if self.missing is None else [parse_exact(self.missing, "missing")]
+        ends = min(low, *instead, high), max(low, *instead, high)
+        column = between(*ends, self.step, missing=self.missing, constant=self.constant)
+        if not isinstance(column, NumberColumn):
+            raise AssertionError(column)
+        return column
+
+
 # ---- what the steward types --------------------------------------------------------------------------------
 
 
+@overload
+def between(
+    low: BoundChoice,
+    high: None = None,
+    step: Number | None = None,
+    *,
+    missing: Number | None = None,
+    constant: bool = False,
+) -> UnboundedColumn: ...
+
+
+@overload
 def between(
     low: Number | date,
     high: Number | date,
@@ -164,16 +196,29 @@ def between(
     *,
     missing: Number | date | None = None,
     constant: bool = False,
-) -> NumberColumn | DateColumn:
+) -> NumberColumn | DateColumn: ...
+
+
+def between(
+    low: Number | date | BoundChoice,
+    high: Number | date | None = None,
+    step: Number | None = None,
+    *,
+    missing: Number | date | None = None,
+    constant: bool = False,
+) -> NumberColumn | DateColumn | UnboundedColumn:
     """Promise that a column holds numbers, dates or timestamps from `low` to `high`.
 
-    Values outside are moved to the nearer bound.
+    Values outside are moved to the nearer bound. `sf.between(sf.choose(epsilon=0.05))` has both bounds chosen
+    privately when the table is registered.
 
     Numbers are kept as multiples of `step`, a power of two. Without one, the step is chosen from the bounds
     so that rounding is far below any noise. Dates are kept to the day, timestamps to the second in UTC.
     `missing` counts in place of a missing value. `constant` says that all rows of a unit have one value; the
     unit's first row decides.
     """
+    if isinstance(low, BoundChoice) or isinstance(high, BoundChoice):
+        return _between_chosen(low, high, step, missing, bool(constant))
     if _is_time(low) or _is_time(high):  # a date beside a number is refused there
         return _between_dates(low, high, step, missing, constant)
     bottom, top = parse_exact(low, "low"), parse_exact(high, "high")
@@ -250,6 +295,17 @@ def kind_of_value(value: Any) -> str:
 
 
 # ---- parts -------------------------------------------------------------------------------------------------
+
+
+def _between_chosen(low: Any, high: Any, step: Any, missing: Any, constant: bool) -> UnboundedColumn:
+    """Return a column whose bounds are to be chosen; refuse one bound, and dates, which are not chosen."""
+    if not isinstance(low, BoundChoice) or high is not None or _is_time(missing):
+        raise UsageError(
+            "SF-C232",
+            "Both bounds of a column of numbers are chosen together, and none of a column of dates.",
+            try_="sf.between(sf.choose(epsilon=0.05)), or sf.between(date(2020, 1, 1), date(2024, 12, 31))",
+        )
+    return UnboundedColumn(low, step, missing, constant)
 
 
 def _write_rules(promise: DeclaredColumn) -> dict[str, Any]:

@@ -185,6 +185,8 @@ class TableDescription(PublicFacts):
     """The number of rows, where that is public."""
     snapshot: int
     columns: tuple[ColumnDescription, ...]
+    chosen: tuple[str, ...] = ()
+    """Which bounds were chosen privately, one sentence each."""
 
     @property
     def header(self) -> tuple[str, ...]:
@@ -197,7 +199,7 @@ class TableDescription(PublicFacts):
     def sentences(self) -> list[str]:
         """Return who is protected, and what else is public."""
         public = [] if self.rows is None else [f"It has {self.rows:,} rows, which is public."]
-        return [f"{self.name} protects {self.protects}.", *public]
+        return [f"{self.name} protects {self.protects}.", *public, *self.chosen]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the facts, ready for JSON."""
@@ -208,6 +210,7 @@ class TableDescription(PublicFacts):
             "rows": self.rows,
             "snapshot": self.snapshot,
             "columns": [column.to_dict() for column in self.columns],
+            **({"chosen": list(self.chosen)} if self.chosen else {}),
         }
 
 
@@ -222,7 +225,11 @@ def describe_table(table: Table) -> TableDescription:
     )
     population = None if table.is_public else table.population
     protects = describe_protection(table)
-    return TableDescription(table.name, protects, population, table.public_rows, table.snapshot, columns)
+    unit = table.protects.column if isinstance(table.protects, Unit) else None
+    chosen = tuple(each.describe(unit) for each in table.chosen)
+    return TableDescription(
+        table.name, protects, population, table.public_rows, table.snapshot, columns, chosen
+    )
 
 
 @dataclass(frozen=True, slots=True, repr=False)

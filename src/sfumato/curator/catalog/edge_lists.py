@@ -11,7 +11,6 @@ from sfumato.privacy.graph_units import Edge, Node, names_edges
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sfumato.curator.catalog.columns import DeclaredColumn
     from sfumato.privacy.graph_units import Protected
 
 
@@ -21,7 +20,7 @@ def prepare_graph(ends: Node | Edge, key: bytes) -> GraphPreparation:
     return GraphPreparation(ends.left, ends.right, bound, key)
 
 
-def check_graph(name: str, ends: Node | Edge, columns: Mapping[str, DeclaredColumn] | None) -> Node | Edge:
+def check_graph(name: str, ends: Node | Edge, columns: Mapping[str, object] | None) -> Node | Edge:
     """Return the declared ends of a graph's edges; refuse what does not fit a graph."""
     if columns:
         raise UsageError(

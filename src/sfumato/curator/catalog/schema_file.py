@@ -5,11 +5,13 @@
 
     [unit]                            # or unit = "row", or unit = "public"
     column = "patient_id"
-    max_rows = 20
+    max_rows = 20                     # or { choose = 0.05 }: bought for this ε; for_epsilon, keep, up_to
     of = "patients"
 
     [columns.age]
     between = [0, 110]                # numbers, dates or timestamps; step = 1, missing = 40, constant = true
+    [columns.cost]
+    between = { choose = 0.05 }       # bounds that are bought
     [columns.ward]
     one_of = ["A", "B"]
     [columns.note]
@@ -41,17 +43,20 @@ from sfumato.curator.catalog.columns import (
     ListedColumn,
     NumberColumn,
     TextColumn,
+    UnboundedColumn,
     between,
     one_of,
     text,
 )
 from sfumato.errors import UsageError
+from sfumato.privacy.bound_choice import BoundChoice, choose
 from sfumato.privacy.budget import Budget
+from sfumato.privacy.exact import parse_exact
 from sfumato.privacy.neighbours import Neighbours
 from sfumato.privacy.units import PUBLIC, ROW, Unit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from sfumato.privacy.graph_units import Protected
 
@@ -66,7 +71,7 @@ class Schema:
     """The arguments of `lab.register` that a file gives; None where it gives none."""
 
     unit: Protected | None
-    columns: dict[str, DeclaredColumn]
+    columns: Mapping[str, DeclaredColumn | UnboundedColumn]
     budget: Budget | None
     neighbours: Neighbours
     rows: int | None
@@ -121,11 +126,23 @@ def _write_unit(unit: Protected | None) -> list[str]:
     if words:
         return [f'unit = "{words[0]}"']
     of = [] if unit.of is None else [f"of = {_write_toml(unit.of)}"]
-    return ["[unit]", f"column = {_write_toml(unit.column)}", f"max_rows = {unit.max_rows}", *of]
+    rows = str(unit.max_rows) if unit.choice is None else _write_choice(unit.choice)
+    return ["[unit]", f"column = {_write_toml(unit.column)}", f"max_rows = {rows}", *of]
 
 
-def _write_column(column: DeclaredColumn) -> list[str]:
+def _write_choice(choice: BoundChoice) -> str:
+    """Return a bound that is to be chosen as an inline table; texts keep numbers exact."""
+    aim = {"for_epsilon": choice.for_epsilon} if choice.keep is None else {"keep": choice.keep}
+    said = {"choose": choice.epsilon, **aim, "up_to": choice.up_to}
+    fields = [f'{name} = "{_write_exact(value)}"' for name, value in said.items() if value is not None]
+    return f"{{ {', '.join(fields)} }}"
+
+
+def _write_column(column: DeclaredColumn | UnboundedColumn) -> list[str]:
     match column:
+        case UnboundedColumn():
+            lines = [f"between = {_write_choice(column.choice)}"]
+            lines += [] if column.step is None else [f"step = {_write_toml(column.step)}"]
         case NumberColumn():
             lines = [f"between = [{_write_toml(column.low)}, {_write_toml(column.high)}]"]
             lines += [f"step = {_write_toml(column.step)}"] if column.declared_step else []
@@ -147,6 +164,8 @@ def _write_toml(value: Any) -> str:
             return _write_exact(value)
         case date():
             return value.isoformat()
+        case int() | float() | Decimal():
+            return _write_exact(parse_exact(value, "a number"))
     return json.dumps(value, ensure_ascii=False)  # a TOML text, for any text
 
 
@@ -187,9 +206,20 @@ class _Reader:
             return self._word("unit", fields, _UNITS)
         self._known("unit", fields, ("column", "max_rows", "of"))
         with self._at("unit"):
-            return Unit(fields.get("column", ""), fields.get("max_rows"), fields.get("of"))
+            rows = self._choice("unit.max_rows", fields.get("max_rows"))
+            return Unit(fields.get("column", ""), rows, fields.get("of"))
 
-    def _column(self, path: str, fields: Any) -> DeclaredColumn:
+    def _choice(self, path: str, value: Any) -> Any:
+        """Return a bound that is to be chosen, where a table says how; any other value as it is."""
+        if not isinstance(value, dict):
+            return value
+        self._known(path, value, ("choose", "for_epsilon", "keep", "up_to"))
+        said = {name: self._number(f"{path}.{name}", each) for name, each in value.items()}
+        if "choose" not in said:
+            raise self._wrong(path, "needs the ε of the choice", "{ choose = 0.05 }")
+        return choose(epsilon=said.pop("choose"), **said)
+
+    def _column(self, path: str, fields: Any) -> DeclaredColumn | UnboundedColumn:
         self._known(path, fields, (*_KINDS, "step", "missing", "constant"))
         kinds = [kind for kind in _KINDS if kind in fields]
         if len(kinds) != 1:
@@ -201,10 +231,14 @@ class _Reader:
         with self._at(f"{path}.{kinds[0]}"):
             return readers[kinds[0]](path, fields[kinds[0]], rules)
 
-    def _between(self, path: str, ends: Any, rules: dict[str, Any]) -> DeclaredColumn:
+    def _between(self, path: str, ends: Any, rules: dict[str, Any]) -> DeclaredColumn | UnboundedColumn:
+        if isinstance(ends, dict):
+            unbounded: UnboundedColumn = between(self._choice(f"{path}.between", ends), **rules)
+            return unbounded
         if not isinstance(ends, list) or len(ends) != 2:
             raise self._wrong(f"{path}.between", "must be a list of two bounds", "between = [0, 110]")
-        return between(*ends, **rules)
+        column: DeclaredColumn = between(*ends, **rules)
+        return column
 
     def _listed(self, path: str, values: Any, rules: dict[str, Any]) -> DeclaredColumn:
         if not isinstance(values, list):

@@ -341,7 +341,7 @@ def read_description(said: Mapping[str, Any]) -> TableDescription:
         for each in said["columns"]
     )
     facts = said["protects"], said["population"], said["rows"], said["snapshot"]
-    return TableDescription(said["table"], *facts, columns)
+    return TableDescription(said["table"], *facts, columns, tuple(said.get("chosen", ())))
 
 
 def read_listing(said: Mapping[str, Any]) -> TableListing:

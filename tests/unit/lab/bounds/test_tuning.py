@@ -1,0 +1,207 @@
+"""Bounds that are picked for one question, and sums clipped by unit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import sfumato as sf
+from sfumato.errors import SfumatoError
+from sfumato.lab.query import Query, TunedQuery
+from sfumato.lab.session import Session
+
+RNG = np.random.default_rng(1)
+WHO = np.repeat(np.arange(900), np.minimum(RNG.geometric(0.3, 900), 12))
+VISITS = pa.table(
+    {
+        "who": WHO,
+        "cost": RNG.uniform(-10, 40, len(WHO)),
+        "ward": RNG.choice(["A", "B", "C"], len(WHO)),
+        "sex": np.array(["F", "M"])[WHO % 2],
+        "note": RNG.choice(["pain", "cough"], len(WHO)),
+    }
+)
+COLUMNS = {
+    "cost": sf.between(-1000, 1000),
+    "ward": sf.one_of("A", "B", "C"),
+    "sex": sf.one_of("F", "M", constant=True),
+    "note": sf.text(),
+}
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> sf.Lab:
+    made = sf.create(tmp_path_factory.mktemp("tuning") / "lab")
+    unit, budget = sf.Unit("who", max_rows=100, of="people"), sf.Budget(epsilon=1000, delta=1e-6)
+    made.register("visits", VISITS, unit=unit, columns=COLUMNS, budget=budget)
+    one = sf.Unit("who", max_rows=1, of="people")
+    made.register("people", VISITS.slice(0, 3), unit=one, columns={"cost": sf.between(0, 9)})
+    return made
+
+
+@pytest.fixture
+def session(lab: sf.Lab) -> Session:
+    return lab.session()
+
+
+def refuse(call: Callable[[], Any]) -> SfumatoError:
+    with pytest.raises(SfumatoError) as refused:
+        call()
+    return refused.value
+
+
+def test_rows_are_picked_for_counts(session: Session) -> None:
+    query = session.sql("SELECT COUNT(*) AS n FROM visits")
+    tuned = query.tune(epsilon=0.2)
+    rows = tuned.picked.rows
+    assert rows is not None
+    assert 5 <= rows <= 55  # nobody has more than 12
+    assert tuned.quote(epsilon=1).error()["n"] == query.bounded(rows=rows).quote(epsilon=1).error()["n"]
+    assert tuned.quote(epsilon=1).error()["n"] < query.quote(epsilon=1).error()["n"]  # type: ignore[operator]
+    said = str(tuned.quote(epsilon=1))
+    assert "estimated bias" in said
+    assert str(tuned.picked) in said
+    assert "picked" not in str(query.quote(epsilon=1))
+    assert session.sql("SELECT COUNT(*) AS n FROM visits").tune(epsilon=0.2).picked.receipt.replayed
+
+
+def test_one_charge_before_anything_is_read(lab: sf.Lab, session: Session) -> None:
+    query = session.sql("SELECT ward, COUNT(*) AS n FROM visits WHERE cost > 0 GROUP BY ward")
+    before = query.quote(epsilon=1).left
+    picked = query.tune(epsilon=0.25).picked
+    assert before - query.quote(epsilon=1).left == pytest.approx(0.25)
+    assert picked.receipt.charged == "ε = 0.25"
+    assert 1 <= picked.groups <= 4
+    entries = {entry.seq: entry for entry in lab.ledger.read_entries()}
+    assert entries[picked.receipt.entry].kind in ("charge", "release")
+
+
+def test_a_sum_is_clipped_by_unit(session: Session) -> None:
+    query = session.sql("SELECT SUM(cost) AS s FROM visits")
+    tuned = query.tune(epsilon=0.2)
+    assert isinstance(tuned, TunedQuery)
+    clip = tuned.picked.clip
+    assert clip is not None
+    assert 100 <= clip <= 2000  # the largest total is below 480
+    error = tuned.quote(epsilon=1).error()["s"]
+    assert error is not None
+    assert error * 20 < query.quote(epsilon=1).error()["s"]  # type: ignore[operator]
+    answer = tuned.release(epsilon=1)
+    exact = float(np.sum(VISITS["cost"].to_numpy()))
+    assert abs(answer.to_arrow()["s"][0].as_py() - exact) < 8 * error
+    assert "clipped" in str(answer)
+
+
+def exact_sums(query: Query) -> list[list[int]]:
+    """The integers that the question's program gives, without noise."""
+    plan = query.plan({"epsilon": 1})
+    engine: Any = query.payer.lab.engine
+    return [np.asarray(engine.run(step.program)).tolist() for step in plan.steps]
+
+
+@pytest.mark.parametrize("limit", [5, 60, 10**5])
+def test_clipping_means_what_it_says(session: Session, limit: int) -> None:
+    """By hand: totals by unit and ward, clipped, added up by ward. The grid is finer than the tolerance."""
+    query = session.sql("SELECT ward, SUM(cost) AS s FROM visits GROUP BY ward").clipped(limit, groups=3)
+    plan = query.plan({"epsilon": 1})
+    step = float(plan.measured[0].of.step)
+    found = [value * step for value in exact_sums(query)[0][0][:3]]
+    totals: dict[tuple[int, str], float] = {}
+    for who, cost, ward in zip(WHO, VISITS["cost"].to_pylist(), VISITS["ward"].to_pylist(), strict=True):
+        totals[who, ward] = totals.get((who, ward), 0.0) + cost
+    wanted = [
+        sum(max(-limit, min(limit, total)) for (_, at), total in totals.items() if at == ward)
+        for ward in ("A", "B", "C")
+    ]
+    assert found == pytest.approx(wanted, abs=10)
+    assert plan.measured[0].sensitivity.l1 * step == pytest.approx(3 * limit, rel=0.01)
+
+
+def test_people_are_tuned_by_groups_alone(session: Session) -> None:
+    picked = (
+        session.sql("SELECT ward, COUNT(DISTINCT who) AS n FROM visits GROUP BY ward").tune(epsilon=1).picked
+    )
+    assert picked.rows == 1
+
+
+def test_keys_that_are_constant_need_no_groups(session: Session) -> None:
+    tuned = session.sql("SELECT sex, AVG(cost) AS c, COUNT(*) AS n FROM visits GROUP BY sex").tune(
+        epsilon=0.5
+    )
+    assert tuned.picked.groups == 1
+    assert tuned.picked.to_dict()["rows"] == tuned.picked.rows
+
+
+def test_conditions_on_the_answer_follow_the_clipped_sum(session: Session) -> None:
+    text = (
+        "SELECT ward, SUM(cost) / 10 AS s FROM visits GROUP BY ward HAVING SUM(cost) > 0 ORDER BY SUM(cost)"
+    )
+    tuned = session.sql(text).tune(epsilon=1)
+    assert tuned.picked.clip is not None
+    assert tuned.release(epsilon=10).to_arrow().num_rows >= 3
+
+
+def test_frames_are_tuned_too(session: Session) -> None:
+    frame = session.table("visits").group_by("ward")
+    assert frame.agg(s=sf.sum("cost")).tune(epsilon=1).picked.clip
+    assert frame.count().tune(epsilon=1).picked.rows
+
+
+def test_what_tuning_refuses_for_nothing(lab: sf.Lab, session: Session) -> None:
+    before = len(list(lab.ledger.read_entries()))
+    wrong = {
+        "SELECT COUNT(*) AS n FROM people": "SF-Q210",
+        "SELECT COUNT(DISTINCT who) AS n FROM visits": "SF-Q210",
+        "SELECT note, COUNT(*) AS n FROM visits GROUP BY note": "SF-Q214",
+        "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ROLLUP (ward)": "SF-Q214",
+        "SELECT COUNT(*) AS n FROM (SELECT cost FROM visits)": "SF-Q212",
+    }
+    for text, code in wrong.items():
+        assert refuse(partial(session.sql(text).tune, epsilon=1)).code == code
+    average = session.sql("SELECT AVG(cost) AS c FROM visits")
+    assert refuse(lambda: average.clipped(10)).code == "SF-Q213"
+    assert refuse(lambda: average.tune(epsilon=0)).code == "SF-N102"
+    assert len(list(lab.ledger.read_entries())) == before
+
+
+def test_noise_that_hides_all_units_is_refused_after_the_charge(lab: sf.Lab, session: Session) -> None:
+    before = sum(entry.kind == "charge" for entry in lab.ledger.read_entries())
+    problem = refuse(lambda: session.sql("SELECT COUNT(*) AS n FROM visits").tune(epsilon=0.001))
+    assert problem.code == "SF-Q211"
+    assert sum(entry.kind == "charge" for entry in lab.ledger.read_entries()) == before + 1
+
+
+def test_analysts_pay_from_their_quota(lab: sf.Lab) -> None:
+    lab.grant("ada", epsilon=1)
+    session = lab.session("ada")
+    query = session.sql("SELECT COUNT(*) AS n FROM visits WHERE cost > 5")
+    query.tune(epsilon=0.5)
+    assert query.quote(epsilon=0.1).left == 0.5
+    assert refuse(lambda: query.tune(epsilon=0.75)).code == "SF-B102"
+
+
+def test_a_quantile_of_rows_is_never_absurd(session: Session) -> None:
+    units = session.table("visits").units()
+    assert refuse(lambda: units.agg(rows=sf.quantile("rows", 0.95)).quote(epsilon=1)).code == "SF-Q215"
+    assert units.agg(rows=sf.quantile("LEAST(rows, 50)", 0.95)).quote(epsilon=1).admitted
+    asked = units.bounds("rows", keep=0.95)
+    found = asked.release(epsilon=0.2)
+    assert found.low == 1
+    assert 5 <= found.high <= 55  # the quantile is 8
+    assert "each count of units" in str(asked.quote(epsilon=0.2))
+    assert refuse(lambda: asked.release(epsilon=0.002)).code == "SF-Q211"
+
+
+def test_an_answer_that_was_kept_before_is_still_found(
+    lab: sf.Lab, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = session.table("visits").units().agg(rows=sf.quantile("rows", 0.9))
+    with monkeypatch.context() as older:
+        older.setattr("sfumato.lab.query.ranks_all_rows", lambda question: False)
+        given = query.release(epsilon=3)
+    assert query.release(epsilon=3).to_arrow() == given.to_arrow()
