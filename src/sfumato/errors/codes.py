@@ -482,7 +482,6 @@ CODES: dict[str, str] = {
     "SF-P135": "A plan is a list of questions in SQL. In a file they are divided by semicolons.",
     "SF-P140": "A release made with another tool is described once: by ε, by ε and δ, by ρ, by its Gaussian noise with sampling rate and steps, or by an event as JSON.",
     "SF-P150": "A link that signs someone in works once and for a short time, and not from another site. Sign in with the token or password instead, or ask for another link.",
-    "SF-P151": "Fits, syntheses and other long work over HTTP are paid from the analyst's own quota. Questions and streams can be asked in a project; models are fitted in one in Python.",
     "SF-P190": "Projects and requests are in work.sqlite in the lab's folder. It holds no budget: if it is lost, projects have to be created again, and what they spent stays spent.",
     # the command line
     "SF-U101": "`sfumato explain` takes --epsilon, or the code of an error.",
@@ -608,4 +607,5 @@ CODES: dict[str, str] = {
     "SF-W190": "Rounds of an attack, and registrations, run one at a time in each server process, so that they take little from those who ask real questions. Try again in a few seconds.",
     "SF-W191": "Three attacks can be played on pages: differencing, repetition and linkage. The others run in a shell, by `sfumato attack NAME`.",
     "SF-W192": "A field of the declaration is empty or cannot be read. Bounds, lists and the budget come from what is known about the subject, so nothing is filled in from the rows.",
+    "SF-W193": "The job was cancelled by its owner or by the steward. If it had begun, what it had charged stays charged; send it again under a new key, and rounds that were answered are free.",
 }

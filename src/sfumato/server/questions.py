@@ -17,7 +17,7 @@ from sfumato.files.disk_errors import name_disk_errors
 from sfumato.files.durable import create_private_folder
 from sfumato.lab.query import Query
 from sfumato.server.access import open_session
-from sfumato.server.feeds.reading import keep_released
+from sfumato.server.feeds.reading import keep_released, may_read_answers, require_reader
 from sfumato.server.replaying import replay_graph, replay_question
 from sfumato.server.wire import QuestionBody, SpendBody, parse_spending, write_quote, write_release
 
@@ -94,12 +94,18 @@ def refine_release(
 
 
 def list_releases(context: ServerContext, visitor: Visitor, limit: int = 100) -> tuple[KeptRelease, ...]:
-    """Return the newest answers of an analyst, or for a steward those of everyone."""
+    """Return the newest answers of an analyst, or for a steward those of everyone.
+
+    Whoever was revoked has none any more.
+    """
+    if not may_read_answers(context.lab, visitor.analyst):
+        return ()
     return context.releases.list_releases(visitor.analyst, limit)
 
 
 def read_release(context: ServerContext, visitor: Visitor, entry: int) -> KeptRelease:
     """Return an answer that the visitor got before, or for a steward that anyone got. It costs nothing."""
+    require_reader(context.lab, visitor.analyst)
     found = context.releases.find_release(entry, visitor.analyst)
     if found is None:
         raise PolicyError(

@@ -76,6 +76,32 @@ def test_answers_of_others_are_not_found(clinic: ServedClinic) -> None:
     assert clinic.send("GET", f"/api/releases/{entry}", "steward").json()["analyst"] == "ada"
 
 
+def test_whoever_was_revoked_reads_nothing_they_paid_for(clinic: ServedClinic) -> None:
+    lab, people = clinic.context.lab, clinic.context.people
+    lab.grant("iris", epsilon=1, tables=["visits"])
+    people.add_person("iris", "analyst")
+    iris = {"Authorization": f"Bearer {people.make_token('iris')}"}
+    lab.session("iris").sql(COUNT).release(epsilon=0.5)  # kept, so that the reply leaves at once
+    asked = {"question": {"sql": COUNT}, "spend": {"epsilon": 0.5}}
+    entry = clinic.client.post("/api/release", json=asked, headers=iris).json()["entry"]
+    job = clinic.context.jobs.add_job("iris", "iris", "fit", {}, "k").id
+    clinic.context.jobs.cancel_job(job, None)
+
+    def codes() -> list[str | None]:
+        paths = (f"/api/releases/{entry}", f"/api/jobs/{job}")
+        return [clinic.client.get(path, headers=iris).json().get("code") for path in paths]
+
+    assert codes() == [None, None]
+    assert len(clinic.client.get("/api/releases", headers=iris).json()["releases"]) == 1
+    lab.revoke("iris")
+    assert codes() == ["SF-B103", "SF-B103"]
+    assert clinic.client.get("/api/releases", headers=iris).json() == {"releases": []}
+    assert clinic.client.get("/api/jobs", headers=iris).json() == {"jobs": []}
+    lab.create_project("last", purpose="Hers.", epsilon=1, members=["iris"])
+    assert codes() == [None, None]
+    assert clinic.send("GET", f"/api/releases/{entry}", "steward").status_code == 200
+
+
 def test_an_analyst_without_a_quota_asks_nothing(clinic: ServedClinic) -> None:
     clinic.context.people.add_person("eve", "analyst")
     eve = {"Authorization": f"Bearer {clinic.context.people.make_token('eve')}"}
