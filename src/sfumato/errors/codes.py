@@ -161,7 +161,6 @@ CODES: dict[str, str] = {
     "SF-B101": "Not enough of the population's budget is left for this question. Spend less, or ask something that was released before, which is free. A budget is never refilled.",
     "SF-B102": "Not enough of the analyst's quota is left for this question. The steward may grant more; the population's budget is the limit for everyone.",
     "SF-B104": "The oracle has answered all the questions its ε was divided among. Make a new one, which is charged separately.",
-    "SF-B105": "The steward granted this analyst other tables than this one. Public tables, and what was published, are for everyone.",
     "SF-B103": "The analyst has no quota in this lab, so nothing can be charged to them. The steward can grant one.",
     # the catalog
     "SF-C101": "sf.Unit names the column that says whose row each row is. Use sf.ROW if every row is one person.",
@@ -241,7 +240,7 @@ CODES: dict[str, str] = {
     "SF-Q103": "This clause or option is not supported. Supported are SELECT, FROM, WHERE, GROUP BY, HAVING, ORDER BY, LIMIT and OFFSET.",
     "SF-Q104": "Only aggregates with a proven price can be shown: COUNT, SUM, AVG, MEDIAN, QUANTILE, MIN, MAX, VARIANCE, STDDEV, COVAR, CORR, arithmetic on them with + - * /, and the columns of GROUP BY.",
     "SF-Q105": "This expression is not supported here. Aggregates take declared columns; WHERE compares declared columns with values.",
-    "SF-Q106": "The table is not registered in this lab.",
+    "SF-Q106": "The table is not registered in this lab, or was not granted to this analyst: both are told in the same words, so that names cannot be guessed.",
     "SF-Q107": "The steward did not declare this column. An undeclared column has no bounds, so it has no price.",
     "SF-Q108": "A column shown by itself would show single rows. Aggregate it, or group by it.",
     "SF-Q160": "The median, minimum or maximum of a date column is a date, and the mode of a listed column one of its values. Both can be shown and sorted by, but not used in arithmetic or HAVING. Ask for the quantile of a number of days instead.",
