@@ -49,7 +49,11 @@ EPSILON = Fraction(1, 1000)
 THINK = 1.0
 KILLS = 5.0
 SHARES = (("quote", 0.70), ("release", 0.05), ("replay", 0.25))
-SAID = {"SF-X901": "charged, not answered", "SF-L107": "charged, cut off by a kill"}
+SAID = {
+    "SF-X901": "charged, not answered",
+    "SF-L107": "charged, not answered yet",
+    "SF-L124": "charged, cut off by a kill",
+}
 """Constant sentences after a charge. Without kills there must be none."""
 BARE = """
 import duckdb

@@ -22,6 +22,7 @@ from sfumato.server.rates import RequestRates
 from sfumato.server.settings import ServerSettings
 from sfumato.server.sql.door import DoorSettings, SqlDoor
 
+GENEROUS = ServerSettings(requests_per_second=1e6, request_burst=10**6, wrong_token_burst=10**6)
 PEOPLE = {"ada": "analyst", "bob": "analyst", "grace": "steward", "kurt": "auditor"}
 
 
@@ -113,11 +114,10 @@ def open_door(folder: Path) -> Iterator[OpenDoor]:
 
 @contextmanager
 def open_another(
-    lab: Lab, people: PeopleStore, tokens: dict[str, str], **settings: Any
+    lab: Lab, people: PeopleStore, tokens: dict[str, str], rates: ServerSettings = GENEROUS, **settings: Any
 ) -> Iterator[OpenDoor]:
     """Yield one more door to a lab, with other settings."""
-    generous = ServerSettings(requests_per_second=1e6, request_burst=10**6, wrong_token_burst=10**6)
-    door = SqlDoor(lab, people, RequestRates(generous), DoorSettings(port=0, **settings))
+    door = SqlDoor(lab, people, RequestRates(rates), DoorSettings(port=0, **settings))
     thread = threading.Thread(target=door.serve, daemon=True)
     thread.start()
     try:

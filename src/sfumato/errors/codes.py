@@ -249,7 +249,7 @@ CODES: dict[str, str] = {
     "SF-Q103": "This clause or option is not supported. Supported are SELECT, FROM, WHERE, GROUP BY, HAVING, ORDER BY, LIMIT and OFFSET.",
     "SF-Q104": "Only aggregates with a proven price can be shown: COUNT, SUM, AVG, MEDIAN, QUANTILE, MIN, MAX, VARIANCE, STDDEV, COVAR, CORR, arithmetic on them with + - * /, and the columns of GROUP BY.",
     "SF-Q105": "This expression is not supported here. Aggregates take declared columns; WHERE compares declared columns with values.",
-    "SF-Q106": "The table is not registered in this lab.",
+    "SF-Q106": "The table is not registered in this lab, or was not granted to this analyst: both are told in the same words, so that names cannot be guessed.",
     "SF-Q107": "The steward did not declare this column. An undeclared column has no bounds, so it has no price.",
     "SF-Q108": "A column shown by itself would show single rows. Aggregate it, or group by it.",
     "SF-Q160": "The median, minimum or maximum of a date column is a date, and the mode of a listed column one of its values. Both can be shown and sorted by, but not used in arithmetic or HAVING. Ask for the quantile of a number of days instead.",
@@ -432,6 +432,7 @@ CODES: dict[str, str] = {
     "SF-L121": "A lab remembers its ledger. At this address there is another one, perhaps new and empty; charging it would start with nothing spent.",
     "SF-L122": "A process has the ledger open and would go on with the file that is replaced. End all processes, then restore the copy.",
     "SF-L123": "The signing key's file, beside the ledger and ending in .key, is gone. Restore its copy. A new key is made only on request, since receipts then name another key; publish the new public key.",
+    "SF-L124": "A request with this key was charged, and the process that was to answer it was killed or crashed before an answer was kept. The charge stays, since rows may have been read for it. Ask again without the key, or with a new one, for a new charge.",
     "SF-L130": "A file beside the ledger, ending in .mark, says how long the ledger is and holds its newest entries. Without it, nobody could tell whether the newest charges are missing. Put it back with the ledger that it belongs to, or accept the ledger as it is with `sfumato ledger accept`, naming the newest receipt that anyone has.",
     "SF-L131": "The ledger, or the lab's whole folder, was copied, restored from a copy, or moved to another disk. The original could still be in use, and then each would have a budget of its own. Use the original, or end it for good and accept the copy with `sfumato ledger accept`.",
     "SF-L132": "The mark beside the ledger says that the ledger was longer, or had another entry in that place: an older copy was put back, or its newest part is lost. Restore the newest copy.",
@@ -499,7 +500,6 @@ CODES: dict[str, str] = {
     "SF-P135": "A plan is a list of questions in SQL. In a file they are divided by semicolons.",
     "SF-P140": "A release made with another tool is described once: by ε, by ε and δ, by ρ, by its Gaussian noise with sampling rate and steps, or by an event as JSON.",
     "SF-P150": "A link that signs someone in works once and for a short time, and not from another site. Sign in with the token or password instead, or ask for another link.",
-    "SF-P151": "Fits, syntheses and other long work over HTTP are paid from the analyst's own quota. Questions and streams can be asked in a project; models are fitted in one in Python.",
     "SF-P190": "Projects and requests are in work.sqlite in the lab's folder. It holds no budget: if it is lost, projects have to be created again, and what they spent stays spent.",
     # the command line
     "SF-U101": "`sfumato explain` takes --epsilon, or the code of an error.",
@@ -630,4 +630,5 @@ CODES: dict[str, str] = {
     "SF-W190": "Rounds of an attack, and registrations, run one at a time in each server process, so that they take little from those who ask real questions. Try again in a few seconds.",
     "SF-W191": "Three attacks can be played on pages: differencing, repetition and linkage. The others run in a shell, by `sfumato attack NAME`.",
     "SF-W192": "A field of the declaration is empty or cannot be read. Bounds, lists and the budget come from what is known about the subject, so nothing is filled in from the rows.",
+    "SF-W193": "The job was cancelled by its owner or by the steward. If it had begun, what it had charged stays charged; send it again under a new key, and rounds that were answered are free.",
 }

@@ -154,20 +154,18 @@ class GrantedLab:
         return self.lab.contents
 
     def table(self, name: str) -> Table:
-        """Return a table, or refuse one that was not granted."""
+        """Return a table, or refuse one that was not granted as one that is not there.
+
+        One refusal for both, or names of tables could be guessed.
+        """
         try:
             table = self.lab.table(name)
+            if self._may_ask(table):
+                return table
         except PolicyError as problem:
             if problem.code != "SF-Q106":
                 raise
-            raise no_table_error(name, [each.name for each in self.tables()]) from None
-        if self._may_ask(table):
-            return table
-        raise PolicyError(
-            "SF-B105",
-            f"'{self.analyst}' may not ask about '{table.name}'.",
-            granted=", ".join(each.name for each in self.tables()) or "no table",
-        )
+        raise no_table_error(name, [each.name for each in self.tables()]) from None
 
     def tables(self) -> tuple[Table, ...]:
         """Return the tables that the analyst may ask about."""

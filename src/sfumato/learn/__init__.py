@@ -71,7 +71,7 @@ ESTIMATORS = (
 )
 """What may be fitted behind the curator."""
 
-SAVED = (*ESTIMATORS, "Search")
+SAVED = (*ESTIMATORS, "Search", "Pipeline")
 """What a file may name; nothing else is ever loaded."""
 
 __all__ = [

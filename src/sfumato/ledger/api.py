@@ -271,6 +271,13 @@ class Ledger(Protocol):
         refund.
         """
 
+    def await_answer(self, charge: Charge) -> Released | None:
+        """Return the answer that someone else is making under the same key, once it is there.
+
+        None says that nobody is: the key is new, or answered. A charge whose process has ended is told as
+        such, and is neither charged again nor refunded. Call this before taking what others need too.
+        """
+
     def find_charge(self, charge: Charge) -> Charged | None:
         """Return the open charge that these payers made for this request under this key, if there is one.
 

@@ -43,9 +43,9 @@ class CarriedWrite:
         return ["sought", newest, self.mark, self.message]
 
 
-def carry_charge(charge: Charge) -> CarriedWrite:
-    """Return a charge as another process can make it."""
-    mark = draw_mark()
+def carry_charge(charge: Charge, holder: str = "") -> CarriedWrite:
+    """Return a charge as another process can make it for this one, whose name as a holder is given."""
+    mark = draw_mark(holder)
     reads = [[read.table, read.identity, read.begun] for read in charge.reads]
     message = ["charge", charge.write_entry_body(read_date(), mark), reads]
     return CarriedWrite(mark, message, lambda seq, head: Charged(seq, head, charge.cost, charge.request))

@@ -27,10 +27,12 @@ from sfumato.ledger.commitment import commit_to_answer, draw_nonce
 from sfumato.ledger.failures import FATAL_CODES, require_same_ledger, unconfirmed_error
 from sfumato.ledger.group_commit import CommitBatch, Job
 from sfumato.ledger.refusal import shortage_error, unknown_account_error
-from sfumato.ledger.transaction import BudgetShortage, KeptAnswer, PendingAnswer
+from sfumato.ledger.transaction import BudgetShortage, KeptAnswer, PendingAnswer, Transaction
+from sfumato.ledger.waiting import POLL_SECONDS, HolderLock, await_answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
     from typing import Literal, TextIO
 
     from sfumato.ledger.api import Charge, Reserved, SnapshotRead, Verified
@@ -40,7 +42,6 @@ if TYPE_CHECKING:
     from sfumato.ledger.database import LedgerDatabase
     from sfumato.ledger.signing import SignedHead, SigningKey
     from sfumato.ledger.tables import SqlConnection
-    from sfumato.ledger.transaction import Transaction
     from sfumato.privacy.account import Cost
     from sfumato.privacy.budget import Budget
 
@@ -49,7 +50,6 @@ T = TypeVar("T")
 TIMEOUT = 30.0
 """Seconds to wait for other writers, and for an answer that someone else is making."""
 
-_POLL_SECONDS = 0.02
 _LEADERS = 3
 """Most processes that are asked to write a job, if one after the other dies. No privacy depends on it."""
 
@@ -85,6 +85,7 @@ class StoredLedger(ABC):
         self._books: Books | None = None
         self._is_only_writer = True
         self._guard = HealthGuard()
+        self._holder = HolderLock(self._find_holder_file())
 
     @abstractmethod
     def _make_database(self) -> LedgerDatabase: ...
@@ -101,6 +102,10 @@ class StoredLedger(ABC):
 
     @abstractmethod
     def _find_key(self) -> SigningKey: ...
+
+    @abstractmethod
+    def _find_holder_file(self) -> Path | None:
+        """Return the file on this machine in which processes show that they live, if there is a place."""
 
     def _start(self) -> Self:
         """Bring the tables to this version and verify all of the ledger. Returns it, ready for use."""
@@ -132,15 +137,17 @@ class StoredLedger(ABC):
 
     def charge(self, charge: Charge) -> Charged | Released:
         self._database.require_text(*charge.accounts, charge.key or "", charge.neighbours or "")
-        carry = partial(carry_charge, charge)
-        done = self._write("charge", lambda transaction: transaction.charge(charge), carry)
+        holder = self._holder.take_name()  # before the charge: whoever sees it must find its holder alive
+        carry = partial(carry_charge, charge, holder)
+        done = self._write("charge", lambda transaction: transaction.charge(charge, holder), carry)
         # Most charges are new, and `_settle` has nothing to do for them.
         return done if isinstance(done, Charged) else self._settle(charge, done)
 
     def reserve(self, charge: Charge, steps: int) -> Reserved | Released:
         _require_steps(steps)
         self._database.require_text(*charge.accounts, charge.key or "", charge.neighbours or "")
-        done = self._write("reserve", lambda transaction: transaction.reserve(charge, steps))
+        holder = self._holder.take_name()
+        done = self._write("reserve", lambda transaction: transaction.reserve(charge, steps, holder))
         return self._settle(charge, done)
 
     def draw(self, reserved: Reserved, steps: int = 1) -> int:
@@ -166,6 +173,11 @@ class StoredLedger(ABC):
         carry = partial(carry_release, charged, commitment, nonce, answer)
         seq, head = self._write("release", write, carry)
         return self._sign(Released(charged.seq, head, charged.cost, answer, replayed=False, entry=seq))
+
+    def await_answer(self, charge: Charge) -> Released | None:
+        with self._reading() as (_, books):
+            pending = Transaction(books, alone=True).find_pending(charge)
+        return None if pending is None else self._settle(charge, pending)
 
     def find_charge(self, charge: Charge) -> Charged | None:
         with self._reading() as (_, books):
@@ -236,6 +248,7 @@ class StoredLedger(ABC):
     def close(self) -> None:
         self._guard.error = self._guard.error or LedgerError("SF-L110", "This ledger is closed.")
         self._database.close()
+        self._holder.drop()
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise UsageError(
@@ -284,17 +297,26 @@ class StoredLedger(ABC):
 
     def _await_answer(self, pending: PendingAnswer) -> Released:
         """Wait for the answer to a charge that someone else made under the same key."""
-        deadline = time.monotonic() + self._timeout
-        while (answer := self._find_answer(pending)) is None:
-            if time.monotonic() >= deadline:
-                raise LedgerError(
-                    "SF-L107",
-                    "This key was charged, but no answer was kept.",
-                    why="whoever asked is still at work, or failed after the charge",
-                    try_="ask again without the key, which will be charged again",
-                )
-            time.sleep(_POLL_SECONDS)
-        return answer
+        find, has_ended = partial(self._find_answer, pending), partial(self._has_ended, pending)
+        return await_answer(find, has_ended, self._finish_others_writes, self._timeout)
+
+    def _has_ended(self, pending: PendingAnswer) -> bool:
+        """Return whether the process that may answer a charge is known to have ended."""
+        with self._reading() as (db, books):
+            mark = tables.read_holder(db, pending.seq, books.heads.get(pending.seq, ""))
+        return self._holder.has_ended(mark)
+
+    def _finish_others_writes(self) -> None:
+        """Take in what others have written, down to what a writer who died had only begun to commit."""
+
+        def look(db: SqlConnection) -> None:
+            try:
+                self._update_books(db, self._database.begin)
+            finally:
+                self._drop_doubtful_books()
+
+        with self._guard:
+            self._database.write(look)
 
     def _find_answer(self, pending: PendingAnswer) -> Released | None:
         """Return the answer to this very charge, or else any answer to the same question."""
@@ -375,7 +397,7 @@ class StoredLedger(ABC):
                     if time.monotonic() >= deadline:
                         raise unconfirmed_error() from error
                 batch.reset()
-                time.sleep(_POLL_SECONDS)
+                time.sleep(POLL_SECONDS)
 
     def _run_batch(self, batch: CommitBatch, db: SqlConnection) -> None:
         # Taken only now, so that threads that came while this one waited for its turn are in the batch.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from sfumato.errors import UsageError
 from sfumato.ledger.api import Released, is_digest
 from sfumato.ledger.books import Books, replay_entries
-from sfumato.ledger.chain import Entry
+from sfumato.ledger.chain import Entry, read_body
 from sfumato.ledger.commitment import commit_to_answer
 from sfumato.ledger.failures import require_agreement, require_same_ledger
 from sfumato.privacy.account import NOTHING
@@ -83,6 +83,16 @@ def find_mark(db: SqlConnection, after: int, mark: str) -> tuple[int, str] | Non
     query = "SELECT seq, hash FROM entries WHERE seq > ? AND body LIKE ?"
     row = db.execute(query, (after, f"%{mark}%")).fetchone()
     return None if row is None else (int(row[0]), str(row[1]))
+
+
+def read_holder(db: SqlConnection, charge: int, head: str) -> str:
+    """Return the mark of the entry that allows to answer a charge, which begins with its holder's name.
+
+    That is the charge's own entry, or one after it that began it again.
+    """
+    query = "SELECT body FROM entries WHERE seq >= ? AND hash = ? ORDER BY seq LIMIT 1"
+    row = db.execute(query, (charge, head)).fetchone()
+    return "" if row is None else str(read_body(row[0]).get("by", ""))
 
 
 def read_head(db: SqlConnection, seq: int | None) -> tuple[int, str]:

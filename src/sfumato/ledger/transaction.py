@@ -109,23 +109,37 @@ class Transaction:
 
     # ---- charges ----
 
-    def charge(self, charge: Charge | CarriedCharge) -> Charged | KeptAnswer | PendingAnswer | BudgetShortage:
-        """Charge all accounts, or return why that is not needed or not possible."""
+    def charge(
+        self, charge: Charge | CarriedCharge, holder: str = ""
+    ) -> Charged | KeptAnswer | PendingAnswer | BudgetShortage:
+        """Charge all accounts, or return why that is not needed or not possible.
+
+        `holder` is the name of the process that will answer, by which others see whether it lives.
+        """
         earlier = self._find_earlier(charge)
         unread = None if isinstance(earlier, KeptAnswer) else self.books.find_unread(charge)
         if unread is not None:
-            return self._resume(charge, unread)
+            return self._resume(charge, unread, holder)
         if earlier is not None:
             return earlier
         paid = self._pay(charge, charge.cost)
         if isinstance(paid, BudgetShortage):
             return paid
-        body = charge.write_entry_body(read_date(), draw_mark())
+        body = charge.write_entry_body(read_date(), draw_mark(holder))
         details = charge.bound_request, charge.payers, charge.key, paid
         entry = self._append("charge", body, Books.record_charge, *details)
         return Charged(entry.seq, entry.hash, charge.cost, charge.request)
 
-    def reserve(self, charge: Charge, steps: int) -> Reserved | KeptAnswer | PendingAnswer | BudgetShortage:
+    def find_pending(self, charge: Charge) -> PendingAnswer | None:
+        """Return the charge under the same key whose answer is not there yet. Nothing is charged."""
+        earlier = self._find_earlier(charge)
+        if isinstance(earlier, PendingAnswer) and self.books.find_unread(charge) is None:
+            return earlier
+        return None
+
+    def reserve(
+        self, charge: Charge, steps: int, holder: str = ""
+    ) -> Reserved | KeptAnswer | PendingAnswer | BudgetShortage:
         """Charge all accounts for many steps, or return why that is not needed or not possible."""
         earlier = self._find_earlier(charge)
         if earlier is not None:
@@ -135,7 +149,7 @@ class Transaction:
         if isinstance(paid, BudgetShortage):
             return paid
         body, run = (
-            charge.write_entry_body(read_date(), draw_mark(), steps),
+            charge.write_entry_body(read_date(), draw_mark(holder), steps),
             (charge.accounts, charge.cost, steps),
         )
         details = charge.bound_request, charge.payers, charge.key, paid
@@ -234,10 +248,10 @@ class Transaction:
             return KeptAnswer(keyed)
         return PendingAnswer(keyed, charge.bound_request) if answered is None else KeptAnswer(answered)
 
-    def _resume(self, charge: Charge | CarriedCharge, seq: int) -> Charged:
+    def _resume(self, charge: Charge | CarriedCharge, seq: int, holder: str) -> Charged:
         """Take over a charge for which nothing was read. Its former holder can no longer answer it."""
         self._require_same_neighbours(charge)
-        fields = {"by": draw_mark(), "charge": seq}
+        fields = {"by": draw_mark(holder), "charge": seq}
         entry = self._append_fields("resume", fields, Books.record_resume, seq)
         return Charged(seq, entry.hash, charge.cost, charge.request)
 
@@ -275,13 +289,13 @@ class Transaction:
         return 0 if reserved.seq in self.books.releases else found.unused
 
 
-def draw_mark() -> str:
-    """Return random text that makes each entry that allows a read unique.
+def draw_mark(holder: str = "") -> str:
+    """Return random text that makes each entry that allows a read unique, after the name of its holder.
 
     Without it two processes could write equal entries, and after a lost commit one would take the other's
     entry for its own.
     """
-    return os.urandom(8).hex()
+    return holder + os.urandom(8).hex()
 
 
 def _unknown_charge_error(charged: Charged) -> LedgerError:

@@ -5,25 +5,18 @@ Every function takes a session, or a context and a visitor, and plain values.
 
 from __future__ import annotations
 
-import fcntl
-import hashlib
-import json
-import os
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from sfumato.errors import PolicyError, SfumatoError, UsageError
-from sfumato.files.disk_errors import name_disk_errors
-from sfumato.files.durable import create_private_folder
 from sfumato.lab.query import Query
 from sfumato.server.access import open_session
-from sfumato.server.feeds.reading import keep_released
+from sfumato.server.equal_requests import ask_alone
+from sfumato.server.feeds.reading import keep_released, may_read_answers, require_reader
 from sfumato.server.replaying import replay_graph, replay_question
 from sfumato.server.wire import QuestionBody, SpendBody, parse_spending, write_quote, write_release
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from sfumato.curator.answers.release import Release
     from sfumato.lab.session import Session
     from sfumato.server.access import Visitor
@@ -71,7 +64,7 @@ def release_question(
 ) -> dict[str, Any]:
     """Charge for a question, answer it, and keep what was asked so that it is found again."""
     question = find_question(open_session(context, visitor), asked)
-    with _alone(context, visitor, asked.model_dump_json(), spend.model_dump_json()):
+    with ask_alone(context.lab.folder, visitor.analyst, asked.model_dump_json(), spend.model_dump_json()):
         release = question.release(key=key, **parse_spending(spend))
         answer = write_release(release)
         _keep(context, visitor, asked, spend, answer)
@@ -85,7 +78,7 @@ def refine_release(
     """Ask the question of a kept answer again with fresh noise, pay for it, and put both together."""
     kept = read_release(context, visitor, entry)
     session = open_session(context, visitor)
-    with _alone(context, visitor, f"refine {entry}", spend.model_dump_json()):
+    with ask_alone(context.lab.folder, visitor.analyst, f"refine {entry}", spend.model_dump_json()):
         release = _read_again(context, session, kept).refine(key=key, **parse_spending(spend))
         answer = write_release(release)
         _keep(context, visitor, QuestionBody(**kept.question), spend, answer, refines=entry)
@@ -94,12 +87,18 @@ def refine_release(
 
 
 def list_releases(context: ServerContext, visitor: Visitor, limit: int = 100) -> tuple[KeptRelease, ...]:
-    """Return the newest answers of an analyst, or for a steward those of everyone."""
+    """Return the newest answers of an analyst, or for a steward those of everyone.
+
+    Whoever was revoked has none any more.
+    """
+    if not may_read_answers(context.lab, visitor.analyst):
+        return ()
     return context.releases.list_releases(visitor.analyst, limit)
 
 
 def read_release(context: ServerContext, visitor: Visitor, entry: int) -> KeptRelease:
     """Return an answer that the visitor got before, or for a steward that anyone got. It costs nothing."""
+    require_reader(context.lab, visitor.analyst)
     found = context.releases.find_release(entry, visitor.analyst)
     if found is None:
         raise PolicyError(
@@ -129,25 +128,6 @@ def _read_again(context: ServerContext, session: Session, kept: KeptRelease) -> 
             try_="ask the question again",
         )
     return found
-
-
-@contextmanager
-def _alone(context: ServerContext, visitor: Visitor, *asked: str) -> Iterator[None]:
-    """Let one visitor send one question at a time, over all server processes of this machine.
-
-    Of two equal requests at once the second waits, and finds the answer of the first: it costs nothing.
-    """
-    text = json.dumps([visitor.analyst, *asked])
-    place = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:3]
-    folder = context.lab.folder / "asking"
-    with name_disk_errors():
-        create_private_folder(folder)
-        descriptor = os.open(folder / place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def _give_address(

@@ -88,6 +88,8 @@ def _take_step(session: Session, frame: Any, step: Any, joined: int) -> Any:
             return getattr(frame, name)(*given, **keywords)
         if hasattr(frame, "ask") and name == "agg" and not given:
             return frame.agg(**keywords)
+        if hasattr(frame, "ask") and name == "ask" and len(given) == 1 and not keywords:
+            return frame.ask(_pair_up(given[0]))
         if hasattr(frame, "ask") and name == "part" and len(given) == 1 and not keywords:
             return frame[given[0]]
     except (TypeError, KeyError, AttributeError, ValueError, OverflowError):
@@ -110,9 +112,33 @@ def _read_argument(session: Session, written: Any, joined: int, nested: int = _M
             others or more
         ):
             return _replay(session, table, steps, joined - 1)
+        case {"question": {"table": str() as table, "steps": list() as steps, **more}, **others} if not (
+            others
+        ):
+            return _replay_bounded(_replay(session, table, steps, joined - 1), more)
         case {"form": str()} | {"aggregate": str()}:
             return decode_form(written)
     raise _steps_error("An argument of a step has no form that is known.")
+
+
+def _replay_bounded(question: Any, more: dict[Any, Any]) -> Any:
+    """Return a question of a part, for which one unit counts as often as it says."""
+    match more:
+        case {} if not more:
+            return question
+        case {"bounded": {"groups": int() as groups, "rows": int() as rows, **others}, **rest} if not (
+            others or rest
+        ):
+            return question.bounded(groups=groups, rows=rows)
+    raise _steps_error("A question of a part has a table, steps, and how a unit is bounded.")
+
+
+def _pair_up(written: Any) -> dict[Any, Any]:
+    """Return which question each part is asked."""
+    match written:
+        case list() if all(isinstance(each, list) and len(each) == 2 for each in written):
+            return dict(written)
+    raise _steps_error("ask takes pairs of a part and its question.")
 
 
 def _steps_error(sentence: str, **facts: str) -> UsageError:

@@ -71,6 +71,13 @@ class QuoteRequestBody(WireBody):
     spend: SpendBody
 
 
+class PlanRequestBody(WireBody):
+    """Questions in SQL that are to be priced together, each at the same spend."""
+
+    questions: list[Annotated[StrictStr, Field(max_length=MOST_SQL)]] = Field(max_length=100)
+    spend: SpendBody
+
+
 class ReleaseRequestBody(QuoteRequestBody):
     """What is to be charged and answered. With a key, sending it again is charged once."""
 

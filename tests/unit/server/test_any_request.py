@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import schemathesis
+from fastapi import FastAPI
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from schemathesis import GenerationMode
 
+import sfumato.server
 from serving import NAMES, ServedClinic, serve_clinic
 from sfumato.errors.codes import CODES
+from sfumato.server import pages
 from sfumato.server.settings import ServerSettings
 
 if TYPE_CHECKING:
@@ -47,6 +52,30 @@ def list_operations(clinic: ServedClinic) -> list[Any]:
     return [found.ok() for found in schemathesis.openapi.from_dict(described).get_all_operations()]
 
 
+FORM = "application/x-www-form-urlencoded"
+TYPED = ["", "visits", "age", "ward", "0.1", "1e-9", "1/3", "-1", "1e999", "on", "steward", "ada", *SQL[:3]]
+"""What is typed into fields: some of it right, some of it wrong."""
+
+
+def list_page_operations() -> list[Any]:
+    """Return the operations of the pages, which the served description leaves out, with the fields of forms.
+
+    A form is read field by field, so no route names them: those that templates have are sent.
+    """
+    described = FastAPI()
+    for router in pages.ROUTERS[1:]:
+        described.include_router(router)
+    paths = described.openapi()["paths"]
+    texts = [each.read_text() for each in (Path(sfumato.server.__file__).parent / "templates").glob("*.html")]
+    names = sorted({name for text in texts for name in re.findall(r' name="([a-z_]+)"', text)})
+    typed = {"anyOf": [{"enum": TYPED}, {"type": "string", "maxLength": 40}]}
+    form = {"type": "object", "properties": dict.fromkeys(names, typed)}
+    for path in paths.values():
+        if "post" in path:
+            path["post"].setdefault("requestBody", {"content": {FORM: {"schema": form}}})
+    return [found.ok() for found in schemathesis.openapi.from_dict(described.openapi()).get_all_operations()]
+
+
 def send_case(clinic: ServedClinic, case: Any, role: str, seen: Counter[int]) -> None:
     """Send one made-up request; whatever comes back has a code of ours, or is an answer."""
     told = case.as_transport_kwargs(base_url="http://testserver")
@@ -54,6 +83,8 @@ def send_case(clinic: ServedClinic, case: Any, role: str, seen: Counter[int]) ->
     body = {name: told[name] for name in ("json",) if name in told}
     if isinstance(told.get("data"), str | bytes):
         body["content"] = told["data"]
+    elif isinstance(told.get("data"), dict):
+        body["data"] = told["data"]
     check_answer(
         clinic.send(told["method"], told["url"], role, params=told["params"], headers=headers, **body), seen
     )
@@ -64,8 +95,19 @@ def check_answer(answer: Any, seen: Counter[int]) -> None:
     assert answer.status_code < 500, (answer.request.method, answer.request.url, answer.text)
     assert "Traceback" not in answer.text
     if answer.status_code >= 400:
-        assert answer.headers["content-type"] == "application/problem+json"
-        assert answer.json()["code"] in CODES
+        assert read_code(answer) in CODES, (answer.request.method, answer.request.url, answer.text)
+
+
+def read_code(answer: Any) -> str | None:
+    """Return the code of a refusal, which has one form for programs, one for OData and one for people."""
+    kind = answer.headers["content-type"]
+    if kind.startswith("text/html"):
+        found = re.search(r"SF-[A-Z]\d{3}", answer.text)
+        return None if found is None else found[0]
+    if "odata" in kind:
+        return str(answer.json()["error"]["code"])
+    assert kind == "application/problem+json"
+    return str(answer.json()["code"])
 
 
 def renew_token(clinic: ServedClinic, role: str) -> None:
@@ -136,6 +178,8 @@ def test_no_request_is_a_failure_of_the_server(fuzzed: ServedClinic) -> None:
     # Making up requests takes long: some addresses with good ones, some with bad ones.
     for place, operation in enumerate(list_operations(fuzzed)[::5]):
         seen += send_many(fuzzed, operation, 4, [MODES[place % 2]])
+    for place, operation in enumerate(list_page_operations()[::12]):
+        seen += send_many(fuzzed, operation, 4, [MODES[place % 2]])
     seen += send_questions(fuzzed, 160, "/api/quote")
     assert sum(seen.values()) > 165
     assert seen[200] > 10
@@ -144,10 +188,10 @@ def test_no_request_is_a_failure_of_the_server(fuzzed: ServedClinic) -> None:
 @pytest.mark.slow
 def test_no_request_of_ten_thousand_is_a_failure(fuzzed: ServedClinic) -> None:
     seen: Counter[int] = Counter()
-    operations = list_operations(fuzzed)
+    operations = [*list_operations(fuzzed), *list_page_operations()]
     for operation in operations:
         light = operation.label not in ("GET /api/ledger/verify", "POST /api/people/{name}/password")
-        seen += send_many(fuzzed, operation, 260 if light else 40, MODES)
+        seen += send_many(fuzzed, operation, 50 if light else 20, MODES)
     seen += send_questions(fuzzed, 1500, "/api/quote")
     seen += send_questions(fuzzed, 300, "/api/release")
     print(sum(seen.values()), "requests to", len(operations), "operations:", dict(seen))

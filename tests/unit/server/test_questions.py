@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from serving import COUNT, ServedClinic, make_rows, serve_clinic
+from sfumato.errors import PolicyError
 
 
 def test_a_quote_spends_nothing(clinic: ServedClinic) -> None:
@@ -71,9 +75,78 @@ def test_answers_of_others_are_not_found(clinic: ServedClinic) -> None:
     assert clinic.client.post("/api/refine", json=body, headers=bob).json()["code"] == "SF-W116"
     asked = {"question": {"sql": COUNT}, "spend": {"epsilon": 0.1}}
     refused = clinic.client.post("/api/release", json=asked, headers=bob)
-    assert (refused.status_code, refused.json()["code"]) == (403, "SF-B105")
-    assert clinic.client.get("/api/tables/visits", headers=bob).json()["code"] == "SF-B105"
+    assert (refused.status_code, refused.json()["code"]) == (404, "SF-Q106")
+    assert clinic.client.get("/api/tables/visits", headers=bob).json()["code"] == "SF-Q106"
     assert clinic.send("GET", f"/api/releases/{entry}", "steward").json()["analyst"] == "ada"
+
+
+def test_a_table_that_was_not_granted_is_as_one_that_is_not_there(clinic: ServedClinic) -> None:
+    """Names of tables cannot be guessed: whoever has staff alone is told the same of both."""
+    people = clinic.context.people
+    people.add_person("bea", "analyst")
+    clinic.context.lab.grant("bea", epsilon=1, tables=["staff"])
+    bea = {"Authorization": f"Bearer {people.make_token('bea')}"}
+    there, nowhere = "visits", "pisits"
+    count, none = [["count", [], {}]], {"name": "Twin", "parameters": {}}
+    marginals = {"name": "Marginals", "parameters": {"epsilon": 1, "delta": 1e-9}}
+
+    def ask(name: str) -> list[tuple[int, Any]]:
+        sql = f"SELECT COUNT(*) AS n FROM {name}"
+        joined = f"SELECT COUNT(*) AS n FROM staff JOIN {name} USING (nurse)"
+        spend = {"spend": {"epsilon": 0.1}}
+        stream = {"table": name, "time": "day", "measure": "COUNT(*)", "horizon": 3, "spend": {"rho": 0.1}}
+        sent: list[tuple[str, dict[str, Any]]] = [
+            *((path, {"question": {"sql": sql}, **spend}) for path in ("/api/quote", "/api/release")),
+            ("/api/quote", {"question": {"sql": joined}, **spend}),
+            ("/api/quote", {"question": {"sql": f"DESCRIBE {name}"}, **spend}),
+            ("/api/quote", {"question": {"table": name, "steps": count}, **spend}),
+            ("/api/quote", {"question": {"graph": name, "steps": [["edges", [], {}]]}, **spend}),
+            ("/api/plan", {"questions": [sql], **spend}),
+            ("/api/describe", {"question": {"table": name, "steps": []}}),
+            ("/api/models/quote", {"model": marginals, "table": name, "columns": ["age"]}),
+            ("/api/jobs", {"kind": "fit", "key": "k", "model": none, "table": {"table": name, "steps": []}}),
+            ("/api/streams/quote", stream),
+        ]
+        found = [clinic.client.post(path, json=body, headers=bea) for path, body in sent]
+        found += [clinic.client.get(f"/api/{each}/{name}", headers=bea) for each in ("tables", "twins")]
+        return [(each.status_code, each.text.replace(name, "it")) for each in found]
+
+    said = ask(there)
+    assert said == ask(nowhere)
+    assert all("SF-Q106" in text for _, text in said), [text for _, text in said if "SF-Q106" not in text]
+    hostile = clinic.context.lab.session("bea", hostile=True)
+    told = []
+    for name in (there, nowhere):
+        with pytest.raises(PolicyError, match="SF-Q106") as refused:
+            hostile.sql(f"SELECT COUNT(*) AS n FROM {name}").quote(epsilon=1)
+        told.append(str(refused.value).replace(name, "it"))
+    assert told[0] == told[1]
+
+
+def test_whoever_was_revoked_reads_nothing_they_paid_for(clinic: ServedClinic) -> None:
+    lab, people = clinic.context.lab, clinic.context.people
+    lab.grant("iris", epsilon=1, tables=["visits"])
+    people.add_person("iris", "analyst")
+    iris = {"Authorization": f"Bearer {people.make_token('iris')}"}
+    lab.session("iris").sql(COUNT).release(epsilon=0.5)  # kept, so that the reply leaves at once
+    asked = {"question": {"sql": COUNT}, "spend": {"epsilon": 0.5}}
+    entry = clinic.client.post("/api/release", json=asked, headers=iris).json()["entry"]
+    job = clinic.context.jobs.add_job("iris", "iris", "fit", {}, "k").id
+    clinic.context.jobs.cancel_job(job, None)
+
+    def codes() -> list[str | None]:
+        paths = (f"/api/releases/{entry}", f"/api/jobs/{job}")
+        return [clinic.client.get(path, headers=iris).json().get("code") for path in paths]
+
+    assert codes() == [None, None]
+    assert len(clinic.client.get("/api/releases", headers=iris).json()["releases"]) == 1
+    lab.revoke("iris")
+    assert codes() == ["SF-B103", "SF-B103"]
+    assert clinic.client.get("/api/releases", headers=iris).json() == {"releases": []}
+    assert clinic.client.get("/api/jobs", headers=iris).json() == {"jobs": []}
+    lab.create_project("last", purpose="Hers.", epsilon=1, members=["iris"])
+    assert codes() == [None, None]
+    assert clinic.send("GET", f"/api/releases/{entry}", "steward").status_code == 200
 
 
 def test_an_analyst_without_a_quota_asks_nothing(clinic: ServedClinic) -> None:

@@ -215,7 +215,7 @@ def test_a_fitted_estimator_comes_back(clinic: LoopbackClinic, remote: RemoteSes
     )
     assert fitted.guarantee_ == again.guarantee_
     jobs = remote.jobs()
-    assert [(each.state, each.said["kind"]) for each in jobs] == [("done", "fit")]
+    assert {(each.state, each.said["kind"]) for each in jobs} == {("done", "fit")}
     assert jobs[0].rounds >= 1
     assert jobs[0].wait().guarantee_ == fitted.guarantee_
     fitted.classes_ = fitted.classes_[::-1]
@@ -223,9 +223,36 @@ def test_a_fitted_estimator_comes_back(clinic: LoopbackClinic, remote: RemoteSes
         remote.evaluate(fitted, table="visits", target="ill", epsilon=1.0)
 
 
+def test_a_checked_pipeline_is_fitted_and_measured(clinic: LoopbackClinic, remote: RemoteSession) -> None:
+    def fit(session: Any) -> Any:
+        steps = sf.learn.Scaler(epsilon=2.0), sf.learn.GaussianNB(epsilon=2.0, bounds=(-1, 1))
+        pipeline = sf.learn.make_pipeline(*steps)
+        made = session.fit(pipeline, table="visits", features=["age", "cost"], target="ill")
+        assert made is pipeline
+        return made
+
+    far, local = fit(remote), fit(clinic.lab.session("ada"))
+    rows = pd.DataFrame({"age": [20, 90], "cost": [10.0, 900.0]})
+    assert far.guarantee_ == local.guarantee_
+    assert (far.predict_proba(rows) == local.predict_proba(rows)).all()
+    assert remote.evaluate(far, table="visits", target="ill", epsilon=1.0).guarantee.epsilon == 1.0
+    far.steps[0][1].guarantee_ = far.guarantee_
+    with pytest.raises(SfumatoError, match="SF-W172"):
+        remote.evaluate(far, table="visits", target="ill", epsilon=1.0)
+
+
 def test_models_that_are_not_listed_never_become_jobs(remote: RemoteSession) -> None:
     body = {"kind": "fit", "key": "k", "table": "visits", "features": ["age"], "target": "ill"}
-    for sent in ({"name": "Pipeline"}, {"name": "LogisticRegression", "parameters": {"nope": 1}}):
+    step = {"tuple": ["scaler", {"model": {"name": "Scaler", "parameters": {"epsilon": 1}}}]}
+    for sent in (
+        {"name": "Pipeline"},
+        {"name": "Pipeline", "parameters": {"steps": []}},
+        {"name": "Pipeline", "parameters": {"steps": 3}},
+        {"name": "Pipeline", "parameters": {"steps": [step], "memory": "/tmp"}},
+        {"name": "Pipeline", "parameters": {"steps": [{"tuple": ["a", "passthrough"]}]}},
+        {"name": "Pipeline", "parameters": {"steps": [["a", step]]}},
+        {"name": "LogisticRegression", "parameters": {"nope": 1}},
+    ):
         with pytest.raises(SfumatoError, match="SF-W15"):
             remote._connection.post("/api/jobs", {**body, "model": sent})
     known = {"name": "GaussianNB", "parameters": {"epsilon": 1}}

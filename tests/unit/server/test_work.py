@@ -47,7 +47,8 @@ def test_a_project_is_created_worked_in_and_closed(clinic: ServedClinic) -> None
     listed = sent(clinic, "GET", "/projects", "analyst")["projects"]
     assert [each["project"] for each in listed] == ["returns"]
     job = {"kind": "sample", "key": "0" * 32, "model": "0" * 32, "rows": 1}
-    assert refused(clinic, "/jobs", "analyst", job, **within)[1] == "SF-P151"  # and not from her own quota
+    assert refused(clinic, "/jobs", "analyst", job, **within)[1] == "SF-W164"  # no such fit to draw from
+    assert refused(clinic, "/jobs?project=none", "analyst", job)[1] == "SF-P114"
     packed = clinic.send("POST", "/api/packages", "analyst", json={"entry": release["entry"]})
     with zipfile.ZipFile(io.BytesIO(packed.content)) as archive:
         assert json.loads(archive.read("card.json"))["epsilon"] == 0.25

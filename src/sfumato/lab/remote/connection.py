@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _BUSY = (429, 502, 503, 504)
 """Answers of a server, or of a proxy before it, that say to come again."""
 _PENDING = "SF-L107"
-"""The first of two equal requests is still at work, or was cut off after it was charged."""
+"""The first of two equal requests is still at work, or was cut off elsewhere after it was charged."""
 _LATER = ("SF-W108", "SF-W119", "SF-W157")
 """Too many requests or questions at once; and what a proxy says while the server behind it is started."""
 _SOON = 5.0
@@ -63,6 +63,8 @@ class Connection:
     patience: float
     """Seconds for which a request is sent again."""
     certificates: str | None = None
+    project: str | None = None
+    """The project that requests are made in."""
 
     @classmethod
     def open(
@@ -110,6 +112,8 @@ class Connection:
 
     def send(self, method: str, path: str, body: bytes | None) -> Answered:
         """Send a request until it is answered, or until the time for that is over."""
+        if self.project is not None:
+            path += f"{'&' if '?' in path else '?'}{urlencode({'project': self.project})}"
         began, wait = time.monotonic(), _FIRST_WAIT
         while True:
             problem: SfumatoError

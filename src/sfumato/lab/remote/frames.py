@@ -15,7 +15,7 @@ from sfumato.lab.remote.questions import RemoteQuery
 from sfumato.queries.aggregations import require_name
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from sfumato.curator.catalog.description import TableDescription
     from sfumato.lab.remote.questions import Asks
@@ -161,6 +161,14 @@ class RemoteParts:
         """Return one question for every part, to be charged together."""
         return self.frame._ask("agg", **aggregates)
 
+    def ask(self, questions: Mapping[Any, RemoteQuery]) -> RemoteQuery:
+        """Return questions for some of the parts, each its own, such as {"A": parts["A"].count()}."""
+        if not questions or not all(isinstance(each, RemoteQuery) for each in questions.values()):
+            raise UsageError(
+                "SF-Q126", "Each part is given a question.", try_='parts.ask({"A": parts["A"].count()})'
+            )
+        return self.frame._ask("ask", [[part, asked] for part, asked in questions.items()])
+
     def __getitem__(self, value: Any) -> RemoteFrame:
         return self.frame._then("part", value)
 
@@ -220,6 +228,8 @@ def _encode_argument(value: Any) -> Any:
     match value:
         case RemoteFrame():
             return {"frame": value.to_question()}
+        case RemoteQuery():
+            return {"question": dict(value.question)}
         case Fraction() | Decimal():
             return {"number": str(Fraction(value))}
         case None | bool() | int() | float() | str():
@@ -237,8 +247,10 @@ def _show_step(step: str, arguments: tuple[Any, ...], named: dict[str, Any]) -> 
 
 
 def _show(value: Any) -> str:
-    if isinstance(value, RemoteFrame):
+    if isinstance(value, RemoteFrame | RemoteQuery):
         return value.text
+    if isinstance(value, list):
+        return f"[{', '.join(map(_show, value))}]"
     if isinstance(value, Case):
         return "…"
     if isinstance(value, Aggregate):

@@ -39,7 +39,7 @@ class RemoteJob:
 
     @property
     def state(self) -> str:
-        """waiting, running, done, failed or cut off, when it was looked at last."""
+        """waiting, running, done, failed, cut off or cancelled, when it was looked at last."""
         return str(self.said["state"])
 
     @property
@@ -50,6 +50,11 @@ class RemoteJob:
     def look(self) -> RemoteJob:
         """Ask the server how far the job is."""
         self.said = self.connection.get(f"/api/jobs{quote_path(self.id)}").read_json()
+        return self
+
+    def cancel(self) -> RemoteJob:
+        """End the job. What it charged stays charged; one that waits is never begun, and costs nothing."""
+        self.said = self.connection.post(f"/api/jobs{quote_path(self.id)}/cancel", {})
         return self
 
     def wait(self, seconds: float | None = None) -> Any:

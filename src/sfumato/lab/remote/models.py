@@ -173,6 +173,9 @@ def find_job_of(model: Any) -> str:
 
 def hand_over(fitted: Any, given: Any) -> Any:
     """Give what was learnt on the server to the estimator that was handed in, and return that."""
+    if hasattr(given, "steps"):
+        for (_, learnt), (_, own) in zip(fitted.steps, given.steps, strict=True):
+            hand_over(learnt, own)
     known = type(given).get_params(given, deep=False)
     vars(given).update({name: value for name, value in vars(fitted).items() if name not in known})
     return given
@@ -181,7 +184,9 @@ def hand_over(fitted: Any, given: Any) -> Any:
 def _digest(model: Any) -> str:
     from sfumato.learn.base.saving import list_learned, to_json
 
-    written = json.dumps(to_json(list_learned(model)), sort_keys=True)
+    parts = [each for _, each in model.steps] if hasattr(model, "steps") else []
+    learnt = [list_learned(model), *map(_digest, parts)]
+    written = json.dumps(to_json(learnt), sort_keys=True)
     return hashlib.sha256(written.encode()).hexdigest()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -15,22 +16,31 @@ from sfumato.lab.remote.answers import (
     read_listing,
 )
 from sfumato.lab.remote.connection import Connection, quote_path
+from sfumato.lab.remote.feeds import read_feed
 from sfumato.lab.remote.frames import RemoteFrame, RemoteGraph, encode_rows
 from sfumato.lab.remote.models import RemoteModels
 from sfumato.lab.remote.publications import list_remote_publications
 from sfumato.lab.remote.questions import RemoteQuery, encode_spending
 from sfumato.lab.remote.streams import RemoteStream, encode_stream
+from sfumato.lab.remote.work import read_plan, read_request
 from sfumato.queries.aggregations import require_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
+    from typing import Unpack
 
     import pyarrow as pa
 
     from sfumato.curator.catalog.description import TableDescription, TableListing
+    from sfumato.curator.payer import Spending
+    from sfumato.lab.feeds.feed import Feed
     from sfumato.lab.remote.jobs import RemoteJob
     from sfumato.lab.remote.publications import RemotePublication
+    from sfumato.lab.remote.work import RemoteRequest
+    from sfumato.lab.session import Session
     from sfumato.lab.sq_oracle import QueryOracle
+    from sfumato.lab.work.planning import WorkPlan
     from sfumato.privacy.exact import Number
 
 
@@ -81,6 +91,66 @@ class RemoteSession:
     def published(self) -> tuple[RemotePublication, ...]:
         """Return what the steward published: answers and synthetic tables can be read for nothing."""
         return list_remote_publications(self._connection)
+
+    # ---- work around questions ----
+
+    def project(self, name: str | None) -> RemoteSession:
+        """Return a session in a project, whose quota pays; with None, one that pays from one's own quota."""
+        joined = RemoteSession(replace(self._connection, project=None if name is None else str(name)))
+        joined.budget  # noqa: B018  so that a wrong name is told here, and not with the first question
+        return joined
+
+    def plan(self, questions: Sequence[str], **spending: Unpack[Spending]) -> WorkPlan:
+        """Return the price of many questions in SQL, of each and of all together. Nothing is charged."""
+        body = {"questions": [require_name(each) for each in questions], "spend": encode_spending(spending)}
+        return read_plan(self._connection.post("/api/plan", body))
+
+    def request(self, *, epsilon: Number, delta: Number = 0, reason: str) -> RemoteRequest:
+        """Ask the steward for so much more of the quota, and say why. Return the request.
+
+        In a project's session it is about the project's quota. `s.requests()` shows the answer.
+        """
+        body = {**encode_spending({"epsilon": epsilon, "delta": delta}), "reason": reason}
+        return read_request(self._connection.post("/api/requests", body), self._connection)
+
+    def requests(self) -> tuple[RemoteRequest, ...]:
+        """Return what this analyst asked the steward for, with the answers, oldest first."""
+        found = self._connection.get("/api/requests").read_json()["requests"]
+        return tuple(read_request(each, self._connection) for each in found)
+
+    def feed(self, name: str, sql: str, **spending: Unpack[Spending]) -> Feed:
+        """Release a question and keep the answer under a name, for programs that fetch it again.
+
+        It costs what `sql(…).release(…)` costs, and fetching it costs nothing. A later answer under the same
+        name takes its place.
+        """
+        from sfumato.lab.feeds.naming import require_feed_name
+
+        named = require_feed_name(name)  # before anything is charged
+        asked = self.sql(sql)
+        asked.release(**spending)
+        body = {"name": named, "question": asked.question, "spend": encode_spending(spending)}
+        return read_feed(self._connection.post("/api/feeds", body), self._connection)
+
+    def feeds(self) -> tuple[Feed, ...]:
+        """Return the feeds that this session may read: its own, and those of what was published."""
+        found = self._connection.get("/feeds").read_json()["feeds"]
+        return tuple(read_feed(each, self._connection) for each in found)
+
+    def rehearse(self, folder: str | Path | None = None, *, rows: int | None = None) -> Session:
+        """Return a session on a lab of stand-ins on this machine, with the same declarations and budgets.
+
+        Questions, notebooks and models run there as they would on the server, and cost nothing that anybody
+        has. The lab is made in a new `folder`, or in a temporary one.
+        """
+        from sfumato.lab.lab import create
+        from sfumato.lab.synthetic.rehearsal import StandIn, build_rehearsal, choose_folder
+
+        said = self._connection.get("/api/rehearsal").read_json()
+        tables = [StandIn.from_dict(each) for each in said["tables"]]
+        made = create(choose_folder(folder))
+        session: Session = build_rehearsal(made, tables, said["analyst"], rows, self._fetch_twin)
+        return session
 
     # ---- questions ----
 
@@ -174,10 +244,7 @@ class RemoteSession:
             bought = Twin(epsilon=epsilon, delta=delta, rho=rho)
             drawn: pa.Table = self.fit(bought, table=table).sample(1000 if rows is None else rows, seed=seed)
             return drawn
-        from sfumato.lab.remote.jobs import read_parquet
-
-        path = f"/api/twins{quote_path(require_name(table))}"
-        return read_parquet(self._connection.get(path, rows=rows, seed=seed).body)
+        return self._fetch_twin(require_name(table), rows, seed)
 
     def jobs(self) -> tuple[RemoteJob, ...]:
         """Return the long work that was sent to the server, newest first."""
@@ -222,7 +289,14 @@ class RemoteSession:
     def __repr__(self) -> str:
         place = f"{self._connection.scheme}://{self._connection.host}"
         port = "" if self._connection.port is None else f":{self._connection.port}"
-        return f"RemoteSession({self._me['name']!r} at {place}{port})"
+        project = "" if self._connection.project is None else f", project={self._connection.project!r}"
+        return f"RemoteSession({self._me['name']!r} at {place}{port}{project})"
+
+    def _fetch_twin(self, table: str, rows: int | None, seed: int | None) -> pa.Table:
+        from sfumato.lab.remote.jobs import read_parquet
+
+        path = f"/api/twins{quote_path(table)}"
+        return read_parquet(self._connection.get(path, rows=rows, seed=seed).body)
 
     def _read_release(
         self, said: Mapping[str, Any], question: Mapping[str, Any], spend: Mapping[str, Any]

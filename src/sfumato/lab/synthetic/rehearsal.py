@@ -4,26 +4,88 @@ from __future__ import annotations
 
 import tempfile
 import warnings
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sfumato.curator.catalog.columns import column_from_dict
 from sfumato.curator.payer import population_account, quota_account
 from sfumato.errors import StewardWarning
 from sfumato.lab.synthetic.published_table import TWIN, list_published
+from sfumato.privacy.budget import Budget
 from sfumato.privacy.exact import parse_whole
+from sfumato.privacy.neighbours import Neighbours
 from sfumato.privacy.units import Unit
 from sfumato.synth.twin import draw_twin, number_units
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
     import pyarrow as pa
 
     from sfumato.curator.catalog.catalog import Table
-    from sfumato.curator.payer import LabAccess
+    from sfumato.curator.catalog.columns import DeclaredColumn
+    from sfumato.curator.payer import LabAccess, Payer
+
+    DrawTwin = Callable[[str, int | None, int | None], pa.Table]
+    """Returns the twin of a table, with so many rows and this seed."""
 
 ROWS = 1000
 """Rows of a stand-in for which no number is named."""
+
+
+@dataclass(frozen=True, slots=True)
+class StandIn:
+    """What a lab of stand-ins is to know of a table: what is declared, and the budgets. All of it is public
+    to whoever may ask about the table."""
+
+    name: str
+    unit: Unit
+    columns: Mapping[str, DeclaredColumn]
+    neighbours: Neighbours
+    rows: int | None
+    """How many rows there are, where that is public."""
+    budget: Budget | None
+    quota: Budget | None
+    """What whoever rehearses may spend of it; None for a steward, who spends the budget."""
+
+    @property
+    def said(self) -> dict[str, Any]:
+        """What `lab.register` is told."""
+        declared: dict[str, Any] = {"unit": self.unit, "columns": self.columns, "budget": self.budget}
+        counted = {"neighbours": self.neighbours, "rows": self.rows}
+        return declared if self.unit.public else {**declared, **counted}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the facts, ready for JSON."""
+        return {
+            "table": self.name,
+            "unit": self.unit.to_dict(),
+            "columns": {name: column.to_dict() for name, column in self.columns.items()},
+            "neighbours": self.neighbours.value,
+            "rows": self.rows,
+            "budget": None if self.budget is None else self.budget.to_dict(),
+            "quota": None if self.quota is None else self.quota.to_dict(),
+        }
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> StandIn:
+        """Return what `to_dict` wrote."""
+        budget, quota = (
+            None if fields[name] is None else Budget.from_dict(fields[name]) for name in ("budget", "quota")
+        )
+        return cls(
+            fields["table"],
+            Unit.from_dict(fields["unit"]),
+            {name: column_from_dict(each) for name, each in fields["columns"].items()},
+            Neighbours(fields["neighbours"]),
+            fields["rows"],
+            budget,
+            quota,
+        )
 
 
 def find_twin(lab: LabAccess, table: Table, rows: int | None, seed: int | None) -> pa.Table:
@@ -57,40 +119,60 @@ def rehearse(
     holder: str | None = None,
 ) -> Any:
     """Return a session in a new lab of stand-ins, with the quotas that `holder` has in this one."""
-    place = Path(tempfile.mkdtemp(prefix="sfumato-")) / "rehearsal" if folder is None else Path(folder)
-    made = lab.create_beside(place)
-    accounts = set(lab.ledger.list_accounts())
+    made = lab.create_beside(choose_folder(folder))
+    tables = list_stand_ins(lab, None if analyst is None else holder or analyst)
+    return build_rehearsal(made, tables, analyst, rows, partial(_find_twin_of, lab))
+
+
+def choose_folder(folder: str | Path | None) -> Path:
+    """Return where a rehearsal is made: in this folder, or in a temporary one."""
+    return Path(tempfile.mkdtemp(prefix="sfumato-")) / "rehearsal" if folder is None else Path(folder)
+
+
+def list_stand_ins(lab: LabAccess, holder: str | None) -> list[StandIn]:
+    """Return what is declared of each table, and what the holder of a quota may spend.
+
+    None is the steward.
+    """
+    accounts, found = set(lab.ledger.list_accounts()), []
+
+    def read_budget(account: str, table: Table) -> Budget | None:
+        return lab.ledger.read_budget(account) if account in accounts and not table.is_public else None
+
     for table in lab.tables():
         # A graph has no rows of its own that a twin could have.
-        if isinstance(table.protects, Unit):
-            _register(made, lab, table, rows, accounts)
-    if analyst is not None:
-        _grant(made, lab, analyst, holder or analyst, accounts)
+        if not isinstance(table.protects, Unit):
+            continue
+        budget = read_budget(population_account(table.population), table)
+        quota = None if holder is None else read_budget(quota_account(table.population, holder), table)
+        declared = table.name, table.protects, table.columns, table.neighbours
+        found.append(StandIn(*declared, None if table.is_public else table.public_rows, budget, quota))
+    return found
+
+
+def describe_rehearsal(payer: Payer) -> dict[str, Any]:
+    """Return what a rehearsal on another machine needs beside the twins, ready for JSON."""
+    found = list_stand_ins(payer.lab, payer.holder)
+    return {"analyst": payer.analyst, "tables": [each.to_dict() for each in found]}
+
+
+def build_rehearsal(
+    made: Any, tables: Sequence[StandIn], analyst: str | None, rows: int | None, draw: DrawTwin
+) -> Any:
+    """Register the twin of each table in a new lab, grant the quotas, and return a session."""
+    for table in tables:
+        # Where the number of rows is public, a twin has as many.
+        size = rows if table.rows is None else table.rows
+        with warnings.catch_warnings():
+            # What a steward is told about real rows does not matter here.
+            warnings.simplefilter("ignore", StewardWarning)
+            made.register(table.name, draw(table.name, size, None if size is None else 0), **table.said)
+    for table in tables:
+        if analyst is not None and table.quota is not None:
+            every = [each.name for each in made.tables()]
+            made.grant(analyst, epsilon=table.quota.epsilon, delta=table.quota.delta, tables=every)
     return made.session(analyst)
 
 
-def _register(made: Any, lab: LabAccess, table: Table, rows: int | None, accounts: set[str]) -> None:
-    account = population_account(table.population)
-    budget = lab.ledger.read_budget(account) if account in accounts and not table.is_public else None
-    # Where the number of rows is public, a twin has as many.
-    size = table.public_rows if table.public_rows is not None and not table.is_public else rows
-    said: dict[str, Any] = {"unit": table.protects, "columns": table.columns, "budget": budget}
-    if not table.is_public:
-        said |= {"neighbours": table.neighbours, "rows": table.public_rows}
-    with warnings.catch_warnings():
-        # What a steward is told about real rows does not matter here.
-        warnings.simplefilter("ignore", StewardWarning)
-        made.register(table.name, find_twin(lab, table, size, None if size is None else 0), **said)
-
-
-def _grant(made: Any, lab: LabAccess, analyst: str, holder: str, accounts: set[str]) -> None:
-    for table in made.tables():
-        account = quota_account(table.population, holder)
-        if account in accounts and not table.is_public:
-            quota = lab.ledger.read_budget(account)
-            made.grant(
-                analyst,
-                epsilon=quota.epsilon,
-                delta=quota.delta,
-                tables=[each.name for each in made.tables()],
-            )
+def _find_twin_of(lab: LabAccess, name: str, rows: int | None, seed: int | None) -> pa.Table:
+    return find_twin(lab, lab.table(name), rows, seed)

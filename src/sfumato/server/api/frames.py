@@ -10,6 +10,7 @@ from sfumato.curator.answers.release import Release
 from sfumato.errors import UsageError
 from sfumato.lab.remote.columns import write_types
 from sfumato.lab.remote.kept_answers import restrict_to_kept
+from sfumato.lab.synthetic.rehearsal import describe_rehearsal
 from sfumato.server.access import Role, Visitor, allow, open_session
 from sfumato.server.context import ServerContext, get_context
 from sfumato.server.questions import find_question
@@ -49,6 +50,12 @@ def read_intervals(body: AtLevelBody, visitor: Asker, context: Context) -> dict[
         raise UsageError("SF-W170", "Only a single question has intervals at another confidence.")
     ends = answer.interval(body.confidence)
     return {"interval": write_plain(ends.to_pydict()), "interval_types": write_types(ends)}
+
+
+@router.get("/rehearsal", response_model=FactsBody)
+def read_rehearsal(visitor: Asker, context: Context) -> dict[str, Any]:
+    """Return what is declared of every table and what may be spent, to rehearse in a lab of one's own."""
+    return describe_rehearsal(open_session(context, visitor)._payer)
 
 
 @router.get("/twins/{name}", response_class=Response)

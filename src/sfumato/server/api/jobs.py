@@ -31,6 +31,12 @@ def list_jobs(
     return {"jobs": [each.to_dict() for each in requests.list_jobs(context, visitor, limit)]}
 
 
+@router.post("/jobs/{job}/cancel", response_model=FactsBody)
+def cancel_job(job: JobPath, visitor: Asker, context: Context) -> dict[str, Any]:
+    """End a job. What it charged stays charged; one that has ended already stays as it is."""
+    return requests.cancel_job(context, visitor, job).to_dict()
+
+
 @router.get("/jobs/{job}", response_model=FactsBody)
 def read_job(job: JobPath, visitor: Asker, context: Context) -> dict[str, Any]:
     """Return how far a job is, in rounds that were answered, and its result once it is done."""

@@ -9,11 +9,14 @@ from sfumato.server.access import Role, Visitor, allow, open_session
 from sfumato.server.context import ServerContext, get_context
 from sfumato.server.wire import (
     FactsBody,
+    PlanRequestBody,
     QuoteBody,
     QuoteRequestBody,
     RefineRequestBody,
     ReleaseBody,
     ReleaseRequestBody,
+    parse_spending,
+    write_plain,
 )
 
 router = APIRouter(prefix="/api", tags=["questions"])
@@ -27,6 +30,13 @@ Entry = Annotated[int, Path(ge=0, le=2**53)]
 def quote(body: QuoteRequestBody, visitor: Asker, context: Context) -> dict[str, Any]:
     """Return the price and the expected error of a question. Nothing is read, and nothing is spent."""
     return questions.quote_question(open_session(context, visitor), body.question, body.spend)
+
+
+@router.post("/plan", response_model=FactsBody)
+def plan(body: PlanRequestBody, visitor: Asker, context: Context) -> dict[str, Any]:
+    """Return the price of many questions, of each and of all together. Nothing is read or spent."""
+    planned = open_session(context, visitor).plan(body.questions, **parse_spending(body.spend))
+    return write_plain(planned.to_dict())  # type: ignore[no-any-return]
 
 
 @router.post("/release", response_model=ReleaseBody)

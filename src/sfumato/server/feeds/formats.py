@@ -93,4 +93,4 @@ def _write_json(feed: Feed, table: pa.Table) -> bytes:
 def describe_feed(feed: Feed) -> dict[str, Any]:
     """Return what a feed is and what its columns are, ready for JSON."""
     columns = [{"name": field.name, "type": str(field.type)} for field in feed.to_arrow().schema]
-    return {**feed.card.to_dict(), "path": feed.path, "columns": columns}
+    return {**feed.card.to_dict(), "path": feed.path, "columns": columns, "digest": feed.digest}

@@ -6,6 +6,8 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from sfumato.curator.catalog.publications import write_spend
+from sfumato.curator.payer import no_quota_error
+from sfumato.errors import PolicyError
 from sfumato.lab.feeds.kept import open_kept_session
 from sfumato.lab.feeds.listing import (
     find_released_feed,
@@ -14,6 +16,8 @@ from sfumato.lab.feeds.listing import (
     require_quota,
 )
 from sfumato.lab.feeds.shelf import FeedShelf, no_such_feed
+from sfumato.lab.remote.kept_answers import restrict_to_kept
+from sfumato.server.access import open_session
 from sfumato.server.people import Role
 from sfumato.server.wire import parse_spending
 
@@ -26,12 +30,31 @@ if TYPE_CHECKING:
     from sfumato.server.wire import QuestionBody, SpendBody
 
 
+def may_read_answers(lab: Lab, analyst: str | None) -> bool:
+    """Return whether an analyst still has a quota, or works on a project that is open; a steward reads all.
+
+    Whoever was revoked does not read what they once paid for: a revoked token and a revoked quota mean that
+    the steward wants them to see no more.
+    """
+    try:
+        require_quota(lab, analyst)
+    except PolicyError:
+        return any(each.is_open for each in lab.projects(analyst))
+    return True
+
+
+def require_reader(lab: Lab, analyst: str | None) -> None:
+    """Refuse an analyst from whom every quota was taken away, and who is in no project that is open."""
+    if not may_read_answers(lab, analyst):
+        raise no_quota_error(analyst)
+
+
 def list_readable_feeds(lab: Lab, visitor: Visitor) -> tuple[Feed, ...]:
     """Return what a visitor may read: what was published, and what was released to them."""
     published = list_published_feeds(lab)
     if visitor.role not in (Role.STEWARD, Role.ANALYST):
         return published
-    require_quota(lab, visitor.analyst)
+    require_reader(lab, visitor.analyst)
     return (*list_released_feeds(lab, visitor.analyst), *published)
 
 
@@ -39,13 +62,16 @@ def read_released_feed(lab: Lab, visitor: Visitor, name: str, of: str | None = N
     """Return a feed of the visitor's, or for a steward one of the analyst `of`."""
     if of is not None and of != visitor.name and visitor.role is not Role.STEWARD:
         raise no_such_feed(name)
-    require_quota(lab, visitor.analyst)
+    require_reader(lab, visitor.analyst)
     of_steward = visitor.role is Role.STEWARD and of is not None and of != visitor.name
     return find_released_feed(lab, of if of_steward else visitor.analyst, name)
 
 
 def open_free_session(context: ServerContext, visitor: Visitor) -> Session:
     """Return a session in which what was answered before is given again, and nothing can be charged."""
+    if visitor.project is not None:
+        # Members, days and tables of the project are checked, as for a question.
+        return restrict_to_kept(open_session(context, visitor))
     require_quota(context.lab, visitor.analyst)
     return open_kept_session(context.lab, visitor.analyst)
 

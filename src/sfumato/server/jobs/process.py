@@ -6,6 +6,7 @@ import os
 import resource
 import sys
 import threading
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 MEMORY = 4 * 2**30
 """Bytes that a job may take beside its libraries. It holds released numbers and no rows."""
+_LOOK_AGAIN = 0.5
+"""Seconds between looks whether the job was cancelled. Privacy does not depend on it."""
 SECONDS = 4 * 3600.0
 """How long a job may take. It says no more than that the job was cut off."""
 
@@ -30,6 +33,7 @@ def main(folder: str, id_: str, worker: str, memory: str, seconds: str) -> None:
     store = JobStore(Path(folder))
     lab = open_lab(folder)
     limit_memory(int(memory))
+    end_when_cancelled(Path(folder), id_, worker)
     try:
         run_job(lab, store, id_, worker)
     finally:
@@ -42,7 +46,7 @@ def run_job(lab: Lab, store: JobStore, id_: str, worker: str) -> None:
     job = store.find_job(id_, None)
     # Whoever lost their quota since is refused here.
     try:
-        hostile = lab.session(job.analyst, hostile=True)
+        hostile = lab.session(job.analyst, project=job.project, hostile=True)
         session = hostile.watch_rounds(lambda slot: store.note_round(id_, worker, slot))
         # Durable before anything is charged: from here on the job is never begun again.
         store.mark_begun(id_, worker)
@@ -65,6 +69,21 @@ def limit_memory(memory: int) -> None:
         pages = int(Path("/proc/self/statm").read_text().split()[5])
         most, hard = pages * resource.getpagesize() + memory, resource.getrlimit(resource.RLIMIT_DATA)[1]
         resource.setrlimit(resource.RLIMIT_DATA, (most if hard < 0 else min(most, hard), hard))
+
+
+def end_when_cancelled(folder: Path, id_: str, worker: str) -> None:
+    """End this process, whatever it does, soon after its owner has cancelled the job."""
+
+    def watch() -> None:
+        store = JobStore(folder)
+        while True:
+            time.sleep(_LOOK_AGAIN)
+            with suppress(SfumatoError, OSError):  # a disk that is busy is asked again
+                if store.find_job(id_, None).state is JobState.CANCELLED:
+                    store.forget_worker(worker)
+                    os._exit(1)
+
+    threading.Thread(target=watch, name="sfumato-cancelling", daemon=True).start()
 
 
 def end_after(seconds: float) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import PolicyError
 from sfumato.server.access import Role, open_session
+from sfumato.server.feeds.reading import may_read_answers, require_reader
 from sfumato.server.jobs.store import JobState
 from sfumato.server.jobs.tasks import check_sent
 
@@ -19,15 +20,11 @@ if TYPE_CHECKING:
 
 def send_job(context: ServerContext, visitor: Visitor, body: Any) -> ServerJob:
     """Keep a job of a visitor and let it be begun. What cannot be right is refused, and nothing is kept."""
-    if visitor.project is not None:
-        # A job is begun later, by another process, which spends the analyst's own quota.
-        raise PolicyError(
-            "SF-P151",
-            "Jobs are not done in a project yet, so nothing was begun.",
-            try_="without X-Project, from one's own quota; or in Python, lab.session(name, project=…)",
-        )
     sent = body.model_dump(mode="json", exclude_none=True)
     kind, key = sent.pop("kind"), sent.pop("key")
+    if visitor.project is not None:
+        # A job is begun later, by another process, which asks once more whether the project is open.
+        sent["project"] = visitor.project
     check_sent(context.jobs, open_session(context, visitor), visitor.name, sent)
     job = context.jobs.add_job(visitor.name, visitor.analyst, kind, sent, key)
     context.runner.call()
@@ -36,11 +33,22 @@ def send_job(context: ServerContext, visitor: Visitor, body: Any) -> ServerJob:
 
 def find_job(context: ServerContext, visitor: Visitor, id_: str) -> ServerJob:
     """Return a job of a visitor, or for a steward of anyone."""
+    require_reader(context.lab, visitor.analyst)
     return context.jobs.find_job(id_, _owner(visitor))
 
 
+def cancel_job(context: ServerContext, visitor: Visitor, id_: str) -> ServerJob:
+    """End a job of a visitor, or for a steward of anyone."""
+    return context.jobs.cancel_job(id_, _owner(visitor))
+
+
 def list_jobs(context: ServerContext, visitor: Visitor, limit: int = 100) -> tuple[ServerJob, ...]:
-    """Return the newest jobs of a visitor, or for a steward those of everyone."""
+    """Return the newest jobs of a visitor, or for a steward those of everyone.
+
+    Whoever was revoked has none any more: what a job made is an answer too.
+    """
+    if not may_read_answers(context.lab, visitor.analyst):
+        return ()
     return context.jobs.list_jobs(_owner(visitor), limit)
 
 

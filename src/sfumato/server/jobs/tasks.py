@@ -81,6 +81,8 @@ def find_fit(store: JobStore, id_: str, owner: str) -> ServerJob:
 
 
 def _fit(work: JobWork) -> dict[str, Any]:
+    from sfumato.learn.base.saving import save
+
     model = _fit_model(work.session, work.body)
     promised = getattr(model, "guarantee_", None)
     said = {
@@ -91,7 +93,7 @@ def _fit(work: JobWork) -> dict[str, Any]:
     if said["name"] in GENERATORS:
         quote = getattr(model, "quote_", None)
         return {"form": "generator", **said, "quote": None if quote is None else write_synthesis_quote(quote)}
-    model.save(work.store.make_path(work.job.id, MODEL_FILE))
+    save(model, work.store.make_path(work.job.id, MODEL_FILE))
     return {"form": "estimator", **said}
 
 

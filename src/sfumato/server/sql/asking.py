@@ -6,6 +6,7 @@ this visitor or published, and is given again; nothing can be charged on that wa
 
 from __future__ import annotations
 
+import json
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from sfumato.lab.feeds.kept import open_kept_session
 from sfumato.lab.feeds.listing import list_published_feeds
 from sfumato.lab.feeds.shelf import FeedShelf, normalize_text
 from sfumato.lab.feeds.tabulate import tabulate_answer
+from sfumato.server.equal_requests import ask_alone
 from sfumato.server.sql.texts import no_price_error
 
 if TYPE_CHECKING:
@@ -33,7 +35,10 @@ def ask_question(lab: Lab, visitor: Visitor, text: str, price: Mapping[str, Any]
     """Return the answer to a question at a price, or without one the answer that was given before."""
     if not price:
         return _find_answer(lab, visitor, text)
-    answer: Any = lab.session(visitor.analyst, hostile=True).sql(text).release(**price)
+    question: Any = lab.session(visitor.analyst, hostile=True).sql(text)
+    said = json.dumps(write_spend(dict(price)), sort_keys=True)
+    with ask_alone(lab.folder, visitor.analyst, normalize_text(text), said):
+        answer = question.release(**price)
     table = tabulate_answer(answer)
     # It is charged: that it can have no address of its own is no reason to withhold it.
     with suppress(SfumatoError):

@@ -59,9 +59,10 @@ class Conversation:
         runner: StatementRunner,
         require_still: Callable[[], None],
         seal: Callable[[], SfumatoError],
+        count_statement: Callable[[], None],
     ) -> None:
         self._wire, self._runner, self._seal = wire, runner, seal
-        self._require_still = require_still
+        self._require_still, self._count_statement = require_still, count_statement
         self._statements: dict[str, PreparedText] = {}
         self._portals: dict[str, Portal] = {}
         self._skipping = False
@@ -104,6 +105,7 @@ class Conversation:
             if not statements:
                 self._wire.send(frames.frame(b"I"))
             for each in statements:
+                self._count_statement()
                 self._send_outcome(self._runner.run(each))
         except Exception as problem:
             self._report(problem)
@@ -172,6 +174,7 @@ class Conversation:
         kind, name = reader.read_bytes(1), reader.read_text()
         if kind == b"S":
             prepared = self._find(self._statements, name)
+            self._count_statement()
             parameters, outcome = self._runner.describe(prepared.text)
             many = max(len(parameters), len(prepared.oids))
             kinds = [*parameters, *[None] * many][:many]
@@ -213,6 +216,7 @@ class Conversation:
     def _fetch(self, portal: Portal) -> StatementOutcome:
         """Return what a portal gives, which is found out once."""
         if portal.outcome is None:
+            self._count_statement()
             portal.outcome = self._runner.run(portal.text, portal.values)
         return portal.outcome
 

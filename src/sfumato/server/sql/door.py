@@ -15,6 +15,7 @@ import struct
 import threading
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from sfumato.errors import PolicyError, SfumatoError, UsageError
@@ -157,7 +158,8 @@ class SqlDoor:
                 self._running[key] = runner
             _welcome(wire, key, visitor)
             wire.let_in(self._settings.most_message_bytes, self._settings.idle_seconds)
-            Conversation(wire, runner, require_still, self._seal).run()
+            count = partial(self._rates.count_request, f"person {visitor.name}")
+            Conversation(wire, runner, require_still, self._seal, count).run()
         finally:
             with self._lock:
                 self._running.pop(key, None)

@@ -158,10 +158,10 @@ def test_a_closed_project_is_closed_and_keeps_its_name(lab: sf.Lab) -> None:
 def test_tables_limit_what_members_ask_about(lab: sf.Lab) -> None:
     create(lab, tables=["visits"])
     session = lab.session("ada", project="readmissions")
-    assert refusal(lambda: session.sql("SELECT COUNT(*) AS n FROM habits")) == "SF-B105"
+    assert refusal(lambda: session.sql("SELECT COUNT(*) AS n FROM habits")) == "SF-Q106"
     assert "quota:smokers:project/readmissions" not in lab.ledger.list_accounts()
     lab.change_project("readmissions", tables=["visits", "habits"])
-    assert refusal(lambda: session.sql("SELECT COUNT(*) AS n FROM habits")) == "SF-B105"  # no quota there yet
+    assert refusal(lambda: session.sql("SELECT COUNT(*) AS n FROM habits")) == "SF-Q106"  # no quota there yet
     lab.change_project("readmissions", epsilon=1)
     session.sql("SELECT COUNT(*) AS n FROM habits").release(epsilon=0.1)
 
@@ -213,7 +213,7 @@ def test_a_crash_before_the_quotas_are_open_leaves_a_project_that_cannot_spend(
         patch.setattr(type(lab.ledger), "grant", crash)
         with pytest.raises(KeyboardInterrupt):
             create(lab)
-    assert refusal(lambda: ask(lab, 0.1)) == "SF-B105"
+    assert refusal(lambda: ask(lab, 0.1)) == "SF-Q106"
     create(lab)
     ask(lab, 0.1)
 

@@ -152,7 +152,7 @@ def test_someone_without_a_quota_gets_one_for_the_tables_that_are_named(lab: sf.
     lab.requests()[0].grant(tables=["visits"])
     lab.requests()[1].grant()
     lab.session("eve").sql(COUNT).release(epsilon=0.1)
-    assert refusal(lambda: lab.session("eve").table("habits")) == "SF-B105"
+    assert refusal(lambda: lab.session("eve").table("habits")) == "SF-Q106"
     assert (len(quotas(lab, "eve")), len(quotas(lab, "kim"))) == (1, 2)
     lab.request("kim", epsilon=0.5, reason=REASON)
     assert refusal(lambda: lab.requests()[2].grant(tables=["visits"])) == "SF-P125"

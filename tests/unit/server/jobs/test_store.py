@@ -84,6 +84,31 @@ def test_only_its_worker_ends_a_job(store: JobStore) -> None:
     assert store.find_job(job.id, None).to_dict()["result"] == {"form": "rows"}
 
 
+def test_a_cancelled_job_says_what_it_may_have_charged(store: JobStore) -> None:
+    waits, runs, begun, done = (store.add_job("ada", "ada", "fit", {}, key) for key in "abcd")
+    for worker, job in (("w1", done), ("w2", begun), ("w3", runs)):
+        with store._store.change() as file:
+            file.execute("UPDATE jobs SET state = 'running', worker = ? WHERE id = ?", (worker, job.id))
+    for worker, job in (("w1", done), ("w2", begun)):
+        store.mark_begun(job.id, worker)
+    store.finish(done.id, "w1", JobState.DONE, {"form": "estimator"})
+    with pytest.raises(PolicyError, match="SF-W164"):
+        store.cancel_job(waits.id, "bob")
+    assert store.find_job(waits.id, None).state is JobState.WAITING
+    said = [store.cancel_job(job.id, "ada") for job in (waits, runs, begun, done)]
+    states = [JobState.CANCELLED] * 3 + [JobState.DONE]
+    assert [each.state for each in said] == states
+    told = [str((each.outcome or {}).get("title")) for each in said]
+    assert ["nothing was charged" in each for each in told] == [True, True, False, False]
+    assert "stays charged" in told[2]
+    # A process that had not noticed yet begins nothing, and what it finds is not kept.
+    with pytest.raises(PolicyError, match="SF-W164"):
+        store.mark_begun(runs.id, "w3")
+    with pytest.raises(PolicyError, match="SF-W164"):
+        store.finish(begun.id, "w2", JobState.DONE, {"form": "estimator"})
+    assert store.claim_job("another", 9) is None
+
+
 def test_few_wait_and_few_are_kept(store: JobStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stores, "MOST_WAITING", 2)
     monkeypatch.setattr(stores, "MOST_KEPT", 3)

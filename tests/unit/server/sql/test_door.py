@@ -7,6 +7,7 @@ import struct
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import date
 from pathlib import Path
@@ -20,7 +21,8 @@ from psycopg import errors
 
 from feed_clinic import ADAS, BY_WARD
 from sfumato.lab.feeds.listing import find_published_feed
-from sql_door import OpenDoor, open_door, read_frame
+from sfumato.server.settings import ServerSettings
+from sql_door import OpenDoor, open_another, open_door, read_frame
 
 COUNT = "SELECT COUNT(*) AS n FROM visits WHERE cost < 50"
 
@@ -292,6 +294,39 @@ def test_connections_and_messages_are_limited(clinic: OpenDoor) -> None:
         tag, body = read_frame(first)
         assert (tag, b"08P01" in body) == (b"E", True)
         assert read_frame(first) == (b"", b"")
+
+
+def test_statements_are_counted_as_requests_are(clinic: OpenDoor) -> None:
+    """Whoever sends too many is refused for a while, and stays connected; others are not kept from asking."""
+    few = ServerSettings(requests_per_second=1e-6, request_burst=3)
+    with open_another(clinic.lab, clinic.people, clinic.tokens, few) as opened, opened.connect() as ada:
+        for _ in range(3):
+            ada.execute("SELECT 1")
+        for ask in ("SELECT 1", "SELECT * FROM released.none"):
+            with pytest.raises(errors.ConfigurationLimitExceeded, match="SF-W108"):
+                ada.execute(ask)
+        with pytest.raises(errors.ConfigurationLimitExceeded, match="SF-W108"):
+            ada.execute("SELECT %s::int", [1], prepare=True)
+        assert not ada.closed
+        with opened.connect("bob") as bob:
+            bob.execute("SELECT 1; SELECT 2")
+            with pytest.raises(errors.ConfigurationLimitExceeded, match="SF-W108"):
+                bob.execute("SELECT 1; SELECT 2")  # each of them counts
+
+
+def test_equal_questions_at_once_are_one_charge(clinic: OpenDoor) -> None:
+    asked = "SELECT COUNT(*) AS n FROM visits WHERE cost < 60"
+    before = clinic.lab.verify().charges
+
+    def ask(_: int) -> Any:
+        with clinic.connect() as connection:
+            connection.execute("SET sfumato.epsilon = '0.25'")
+            return connection.execute(asked).fetchall()
+
+    with ThreadPoolExecutor(4) as threads:
+        answers = list(threads.map(ask, range(4)))
+    assert answers == answers[:1] * 4
+    assert clinic.lab.verify().charges == before + 1
 
 
 def test_a_silent_connection_ends(clinic: OpenDoor) -> None:

@@ -1,0 +1,195 @@
+"""A session over HTTP has the surface of one in the lab; what it does beside questions is tried here."""
+
+from __future__ import annotations
+
+import inspect
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import sfumato as sf
+from loopback import LoopbackClinic, serve_on_loopback
+from serving import COUNT, make_lab
+from sfumato.errors import SfumatoError
+from sfumato.lab.remote.session import RemoteSession
+from sfumato.lab.session import Session
+from sfumato.queries.frames import Frame
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+NOT_OVER_HTTP = {
+    "question": "it is `sql` without SHOW TABLES and DESCRIBE, for the lab's own plans",
+    "watch_rounds": "jobs count the rounds on the server, and `job.look()` tells them",
+}
+ONLY_OVER_HTTP = {
+    "ask_quote": "what frames and questions send",
+    "ask_release": "what frames and questions send",
+    "describe": "what frames send",
+    "jobs": "long work goes on when the program ends, and is found again",
+    "project": "in a lab, lab.session(name, project=…)",
+}
+
+
+@pytest.fixture(scope="module")
+def clinic(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LoopbackClinic]:
+    folder = tmp_path_factory.mktemp("surface") / "clinic"
+    with serve_on_loopback(folder, make_lab(folder)) as served:
+        yield served
+
+
+@pytest.fixture(scope="module")
+def remote(clinic: LoopbackClinic) -> RemoteSession:
+    return clinic.connect()
+
+
+def list_names(kind: type[Any]) -> set[str]:
+    return {name for name in dir(kind) if not name.startswith("_")}
+
+
+def test_the_surface_is_that_of_a_session() -> None:
+    ours, theirs = list_names(Session), list_names(RemoteSession)
+    assert ours - theirs == set(NOT_OVER_HTTP)
+    assert theirs - ours == set(ONLY_OVER_HTTP)
+
+
+@pytest.mark.parametrize("name", sorted((list_names(Session) & list_names(RemoteSession)) - {"stream"}))
+def test_methods_take_the_same_arguments(name: str) -> None:
+    """A call that a lab takes is taken over HTTP: names are the same, or are passed on as they are."""
+    local, far = getattr(Session, name), getattr(RemoteSession, name)
+    if isinstance(local, property):
+        assert isinstance(far, property)
+        return
+    known = inspect.signature(far).parameters
+    if any(each.kind is inspect.Parameter.VAR_KEYWORD for each in known.values()):
+        return
+    assert set(inspect.signature(local).parameters) <= set(known)
+
+
+def test_frames_have_the_steps_of_a_lab(clinic: LoopbackClinic, remote: RemoteSession) -> None:
+    far = list_names(type(remote.table("visits")))
+    # How a frame is made and read is the room's own business.
+    own = {"from_table", "select_rows", "relation", "keys", "questions", "question"}
+    assert {name for name in list_names(Frame) if callable(getattr(Frame, name))} - far - own == set()
+
+
+# ---- work around questions ---------------------------------------------------------------------------------
+
+
+def test_a_request_is_sent_granted_and_withdrawn(clinic: LoopbackClinic, remote: RemoteSession) -> None:
+    sent = remote.request(epsilon=0.5, delta="1e-9", reason="A second wave.")
+    other = remote.request(epsilon=1, reason="Perhaps not.")
+    assert other.withdraw().state == "withdrawn"
+    assert [each.state for each in remote.requests()] == ["open", "withdrawn"]
+    clinic.lab.requests()[0].grant(note="Go on.")
+    (granted, _) = remote.requests()
+    assert (granted.number, granted.state, granted.note) == (sent.number, "granted", "Go on.")
+    assert str(granted) == str(clinic.lab.session("ada").requests()[0])
+    with pytest.raises(SfumatoError, match="SF-P113"):
+        remote.request(epsilon=1, reason=" ")
+
+
+def test_a_plan_costs_nothing_and_is_the_same(clinic: LoopbackClinic, remote: RemoteSession) -> None:
+    asked = [COUNT, "SELECT AVG(cost) AS c FROM visits", COUNT]
+    before = clinic.lab.ledger.verify().charges
+    assert remote.plan(asked, epsilon=0.1) == clinic.lab.session("ada").plan(asked, epsilon=0.1)
+    assert clinic.lab.ledger.verify().charges == before
+    with pytest.raises(SfumatoError, match="SF-P135"):
+        remote.plan([], epsilon=0.1)
+
+
+def test_a_feed_is_kept_and_read_again(clinic: LoopbackClinic, remote: RemoteSession) -> None:
+    made = remote.feed("by_ward", COUNT, epsilon=0.25)
+    charges = clinic.lab.ledger.verify().charges
+    local = next(each for each in clinic.lab.session("ada").feeds() if each.name == "by_ward")
+    assert (made, made.to_arrow()) == (local, local.to_arrow())
+    assert {each.name for each in remote.feeds()} == {each.name for each in clinic.lab.session("ada").feeds()}
+    assert remote.feed("by_ward", COUNT, epsilon=0.25).digest == made.digest
+    assert clinic.lab.ledger.verify().charges == charges
+    with pytest.raises(SfumatoError, match="SF-F101"):
+        remote.feed("not a name!", "SELECT COUNT(*) AS n FROM visits WHERE age > 3", epsilon=0.25)
+    assert clinic.lab.ledger.verify().charges == charges
+
+
+def test_a_session_in_a_project_spends_its_quota(clinic: LoopbackClinic, remote: RemoteSession) -> None:
+    name = "Rückkehr (2)"  # names of projects are not only ASCII
+    clinic.lab.create_project(name, purpose="Returns.", epsilon=2, members=["ada", "eve"])
+    joined = remote.project(name)
+    asked = "SELECT COUNT(*) AS n FROM visits WHERE age > 40"
+    joined.sql(asked).release(epsilon=0.25)
+    spent = clinic.lab.ledger.read_spent(f"quota:patient_id:project/{name}").pure
+    assert spent == 25 * 10**10
+    assert name in repr(joined)
+    assert joined.budget.to_dict() == clinic.lab.session("ada", project=name).budget.to_dict()
+    assert joined.feed("returned", asked, epsilon=0.25).to_arrow().num_rows == 1
+    request = joined.request(epsilon=1, reason="More returns.")
+    assert request.project == name
+    fitted = joined.fit(sf.learn.CategoricalNB(epsilon=0.5), table="visits", features=["ward"], target="ill")
+    assert fitted.classes_.tolist() == [0, 1]
+    after = clinic.lab.ledger.read_spent(f"quota:patient_id:project/{name}").pure
+    assert after is not None
+    assert after > spent
+    assert joined.project(None).sql(asked).release(epsilon=0.25).receipt.replayed
+    with pytest.raises(SfumatoError, match="SF-P114"):
+        remote.project("none of hers")
+
+
+def test_parts_are_asked_each_its_own(clinic: LoopbackClinic, remote: RemoteSession) -> None:
+    def ask(session: Any) -> Any:
+        parts = session.table("visits").partition("ward")
+        asked = {"A": parts["A"].count(), "C": parts["C"].where("age > 30").agg(c=sf.mean("cost"))}
+        return parts.ask(asked)
+
+    far, local = ask(remote).release(epsilon=0.5), ask(clinic.lab.session("ada")).release(epsilon=0.5)
+    assert list(far) == list(local) == ["A", "C"]
+    assert [far[each].to_arrow() for each in far] == [local[each].to_arrow() for each in local]
+    parts = remote.table("visits").partition("ward")
+    with pytest.raises(SfumatoError, match="SF-Q156"):
+        parts.ask({"A": parts["B"].count()}).quote(epsilon=1)
+    for wrong in ({}, {"A": 3}):
+        with pytest.raises(SfumatoError, match="SF-Q126"):
+            parts.ask(wrong)  # type: ignore[arg-type]
+
+
+def test_a_rehearsal_has_the_same_tables_and_budgets(
+    clinic: LoopbackClinic, remote: RemoteSession, tmp_path: Path
+) -> None:
+    rehearsal = remote.rehearse(tmp_path / "far", rows=50)
+    local = clinic.lab.session("ada").rehearse(tmp_path / "near", rows=50)
+    assert rehearsal.tables == local.tables
+    assert rehearsal.budget.to_dict().keys() == local.budget.to_dict().keys()
+    before = clinic.lab.ledger.verify().charges
+    assert rehearsal.sql(COUNT).release(epsilon=0.25).to_arrow().num_rows == 4
+    assert clinic.lab.ledger.verify().charges == before
+    steward = clinic.connect("steward").rehearse(tmp_path / "all")
+    assert list(steward.tables) == ["visits", "staff"]
+
+
+# ---- jobs --------------------------------------------------------------------------------------------------
+
+
+def test_a_job_that_runs_is_ended(tmp_path: Path) -> None:
+    """Its reply would leave minutes later; its process is gone a moment after it was cancelled."""
+    lab = make_lab(tmp_path / "clinic")
+    with serve_on_loopback(tmp_path / "clinic", lab, processes=True) as served:
+        session = served.connect()
+        lab.set_pace("visits", seconds=2000)  # a slot of minutes
+        job = session.fit(
+            sf.learn.GaussianNB(epsilon=1), table="visits", features=["age"], target="ill", wait=False
+        )
+        until = time.monotonic() + 60
+        store = served.app.state.context.jobs
+        while not store.find_job(job.id, None).begun:
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        assert job.cancel().state == "cancelled"
+        with pytest.raises(SfumatoError, match="stays charged"):
+            job.wait()
+        runner = served.app.state.context.runner
+        while runner._running:
+            assert time.monotonic() < until
+            runner._reap()
+            time.sleep(0.05)
+        assert job.cancel().state == "cancelled"  # said twice, it is the same
