@@ -607,4 +607,7 @@ CODES: dict[str, str] = {
     "SF-W190": "Rounds of an attack, and registrations, run one at a time in each server process, so that they take little from those who ask real questions. Try again in a few seconds.",
     "SF-W191": "Three attacks can be played on pages: differencing, repetition and linkage. The others run in a shell, by `sfumato attack NAME`.",
     "SF-W192": "A field of the declaration is empty or cannot be read. Bounds, lists and the budget come from what is known about the subject, so nothing is filled in from the rows.",
+    # sources of tables, and forms of stewards
+    "SF-W200": "A database is named on pages and in the API by its address without the password, so two addresses that differ in nothing else cannot be told apart. Give the server one of them.",
+    "SF-W201": "A steward registers tables over HTTP only from databases that the server was started with (--source), and from those only what the address's user may read.",
 }

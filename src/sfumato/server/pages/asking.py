@@ -14,7 +14,6 @@ from sfumato.server.pages.builder import COMPARISONS, FUNCTIONS, BuiltQuestion
 from sfumato.server.pages.quote_view import view_quote
 from sfumato.server.pages.release_view import ReleaseView, view_release
 from sfumato.server.pages.rendering import is_partial, render
-from sfumato.server.problems import find_status
 from sfumato.server.questions import quote_question, release_question
 from sfumato.server.wire import QuestionBody, SpendBody
 
@@ -141,15 +140,14 @@ def show_page(
     **found: Any,
 ) -> HTMLResponse:
     """Return the page, or for htmx the part with the price."""
-    facts = {"form": form, "problem": problem, "quote": None, "preview": None, **found}
+    facts: dict[str, Any] = {"form": form, "quote": None, "preview": None, **found}
     if is_partial(request):
         # Half a question while it is typed is no failed request; a browser would report one.
-        return render(request, visitor, "quote.html", **facts)
+        return render(request, visitor, "quote.html", status=200, problem=problem, **facts)
     tables = open_session(context, visitor).tables.tables
     chosen = built or BuiltQuestion(tables[0].name if tables else "")
-    lists = {"functions": FUNCTIONS, "comparisons": COMPARISONS}
-    status = 200 if problem is None else find_status(problem)
-    return render(request, visitor, "ask.html", status=status, tables=tables, built=chosen, **lists, **facts)
+    facts |= {"tables": tables, "built": chosen, "functions": FUNCTIONS, "comparisons": COMPARISONS}
+    return render(request, visitor, "ask.html", problem=problem, **facts)
 
 
 def rehearse_question(

@@ -20,7 +20,6 @@ from sfumato.server.pages.release_view import (
     write_question,
 )
 from sfumato.server.pages.rendering import render
-from sfumato.server.problems import find_status
 from sfumato.server.questions import read_release, refine_release
 
 router = APIRouter()
@@ -102,7 +101,7 @@ def _show(
     problem: SfumatoError | None = None,
 ) -> HTMLResponse:
     kept = read_release(context, visitor, entry)
-    facts = {
+    facts: dict[str, Any] = {
         "kept": kept,
         "line": describe_release(kept, names=visitor.analyst is None),
         "question": kept.question.get("sql") or write_question(kept.question),
@@ -112,10 +111,8 @@ def _show(
         "python": write_python(kept.question, kept.spend, context.settings.address),
         "may_refine": kept.analyst == (visitor.analyst or "") and bool(kept.answer.get("columns")),
         "epsilon": kept.spend.get("epsilon", 0.1),
-        "problem": problem,
     }
-    status = 200 if problem is None else find_status(problem)
-    return render(request, visitor, "release.html", status=status, **facts)
+    return render(request, visitor, "release.html", problem=problem, **facts)
 
 
 def _write_csv(answer: dict[str, Any]) -> bytes:

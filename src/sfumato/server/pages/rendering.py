@@ -17,6 +17,7 @@ from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from sfumato.server.access import Role, Visitor
+from sfumato.server.problems import find_status
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -42,6 +43,7 @@ NAVIGATION: Final[tuple[tuple[str, str, frozenset[str]], ...]] = (
     ("/surveys", "Surveys", _EVERYONE),
     ("/projects", "Projects", _ASKING),
     ("/requests", "Requests", _ASKING),
+    ("/quotas", "Quotas", frozenset({"steward"})),
     ("/ledger", "Ledger", frozenset({"steward", "auditor"})),
     ("/learn", "Learn", _EVERYONE),
     ("/promise", "Promise", _EVERYONE),
@@ -72,9 +74,18 @@ class PageLink:
 
 
 def render(
-    request: Request, visitor: Visitor, template: str, *, status: int = 200, **facts: Any
+    request: Request,
+    visitor: Visitor,
+    template: str,
+    *,
+    status: int | None = None,
+    problem: SfumatoError | None = None,
+    **facts: Any,
 ) -> HTMLResponse:
-    """Return a page. Templates see the facts, the visitor, and what the frame needs."""
+    """Return a page. Templates see the facts, the problem, the visitor, and what the frame needs.
+
+    A page with a problem has the status of the problem, unless another one is given.
+    """
     path = request.url.path
     page = make_environment().get_template(template)
     framed = {
@@ -83,8 +94,10 @@ def render(
         "path": path,
         "navigation": list_links(request, visitor),
         "notice": "",
+        "problem": problem,
     }
-    return HTMLResponse(page.render({**framed, **facts}), status_code=status)
+    known = 200 if problem is None else find_status(problem)
+    return HTMLResponse(page.render({**framed, **facts}), status_code=status or known)
 
 
 def write_problem_page(request: Request, problem: SfumatoError, status: int) -> str:

@@ -3,25 +3,20 @@
 import io
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Path, Request
-from fastapi.responses import HTMLResponse, RedirectResponse, Response
+from fastapi import APIRouter, Path, Request
+from fastapi.responses import HTMLResponse, Response
 
 from sfumato.errors import PolicyError, SfumatoError
 from sfumato.lab.synthetic.published_table import PublishedTable
-from sfumato.server.access import Role, Visitor, allow
-from sfumato.server.context import ServerContext, get_context
-from sfumato.server.facts.fits import MADE, JobView, read_fit, read_report, read_sample
-from sfumato.server.jobs import requests as working
+from sfumato.server.access import Role, Visitor
+from sfumato.server.context import ServerContext
+from sfumato.server.facts.fits import MADE, read_fit, read_report, read_sample
+from sfumato.server.pages.forms import Answered, Asker, Context, Everyone, Fields, Ticked, answer_form
 from sfumato.server.pages.rendering import render
-from sfumato.server.pages.results.fields import Fields, Ticked
-from sfumato.server.pages.results.models import list_choices, show_found_job
-from sfumato.server.problems import find_status
+from sfumato.server.pages.results.jobs import list_choices, send_about, send_job, show_found_job
 
 router = APIRouter()
 
-Everyone = Annotated[Visitor, Depends(allow(Role.PUBLIC))]
-Asker = Annotated[Visitor, Depends(allow(Role.STEWARD, Role.ANALYST))]
-Context = Annotated[ServerContext, Depends(get_context)]
 JobPath = Annotated[str, Path(pattern=r"^[0-9a-f]{32}$")]
 _TYPES = {
     "csv": "text/csv; charset=utf-8",
@@ -49,13 +44,12 @@ def download_published(name: str, ending: str, _: Everyone, context: Context) ->
 @router.post("/synthetic", response_model=None)
 def fit_generator(
     request: Request, visitor: Asker, context: Context, fields: Fields, ticked: Ticked
-) -> HTMLResponse | RedirectResponse:
+) -> Answered:
     """Send the fit of a generator as a job."""
-    try:
-        job = working.send_job(context, visitor, read_fit(fields, ticked, generator=True))
-    except SfumatoError as problem:
-        return show_page(request, visitor, context, fields, ticked, problem)
-    return RedirectResponse(f"/synthetic/{job.id}", 303)
+    return answer_form(
+        lambda: send_job(context, visitor, "/synthetic", read_fit(fields, ticked, generator=True)),
+        lambda problem: show_page(request, visitor, context, fields, ticked, problem),
+    )
 
 
 @router.get("/synthetic/{job}")
@@ -65,19 +59,17 @@ def show_job(request: Request, visitor: Asker, context: Context, job: JobPath) -
 
 
 @router.post("/synthetic/{job}/rows", response_model=None)
-def draw_rows(
-    request: Request, visitor: Asker, context: Context, job: JobPath, fields: Fields
-) -> HTMLResponse | RedirectResponse:
+def draw_rows(request: Request, visitor: Asker, context: Context, job: JobPath, fields: Fields) -> Answered:
     """Send the drawing of rows as a job."""
-    return _send_about(request, visitor, context, job, fields, read_sample)
+    return send_about(request, visitor, context, job, "/synthetic", lambda fit: read_sample(fit, fields))
 
 
 @router.post("/synthetic/{job}/report", response_model=None)
 def report_quality(
     request: Request, visitor: Asker, context: Context, job: JobPath, fields: Fields
-) -> HTMLResponse | RedirectResponse:
+) -> Answered:
     """Send a quality report as a job."""
-    return _send_about(request, visitor, context, job, fields, read_report)
+    return send_about(request, visitor, context, job, "/synthetic", lambda fit: read_report(fit, fields))
 
 
 def show_page(
@@ -90,28 +82,15 @@ def show_page(
 ) -> HTMLResponse:
     """Return the page, with what was typed and what is wrong with it."""
     may_ask = visitor.role in (Role.STEWARD, Role.ANALYST)
-    facts: dict[str, Any] = {"published": list_published(context), "may_ask": may_ask, "problem": problem}
+    facts: dict[str, Any] = {"published": list_published(context), "may_ask": may_ask, "models": MADE}
     if may_ask:
-        jobs = [each for each in map(JobView, working.list_jobs(context, visitor)) if each.is_generator]
-        facts |= {"jobs": jobs, "models": MADE, **list_choices(context, visitor, typed, ticked)}
-    status = 200 if problem is None else find_status(problem)
-    return render(request, visitor, "synthetic.html", status=status, **facts)
+        facts |= list_choices(context, visitor, typed, ticked, generators=True)
+    return render(request, visitor, "synthetic.html", problem=problem, **facts)
 
 
 def list_published(context: ServerContext) -> list[PublishedTable]:
     """Return the synthetic tables that the steward published."""
     return [each for each in context.lab.published() if isinstance(each, PublishedTable)]
-
-
-def _send_about(
-    request: Request, visitor: Visitor, context: ServerContext, id_: str, fields: dict[str, str], read: Any
-) -> HTMLResponse | RedirectResponse:
-    try:
-        fit = working.find_job(context, visitor, id_)
-        job = working.send_job(context, visitor, read(fit, fields))
-    except SfumatoError as problem:
-        return show_found_job(request, visitor, context, id_, problem)
-    return RedirectResponse(f"/synthetic/{job.id}", 303)
 
 
 def _write_file(found: PublishedTable, ending: str) -> bytes:
