@@ -127,6 +127,22 @@ def test_a_project_has_members_and_a_quota_and_can_be_closed(open_page: OpenPage
     check_accessibility(member)
     check_width(member)
     save_screenshot(member, "projects-phone")
+    # A member asks, and the project pays.
+    member.get_by_role("link", name="Ask within this project").click()
+    expect(member.get_by_label("Paid from")).to_have_value("readmissions")
+    member.get_by_label("Question in SQL").fill(
+        "SELECT readmitted, COUNT(*) AS n FROM visits GROUP BY readmitted"
+    )
+    member.get_by_label("ε", exact=True).fill("0.2")
+    expect(member.get_by_text("left now for project readmissions")).to_be_visible()
+    check_accessibility(member)
+    check_width(member)
+    save_screenshot(member, "ask-project-phone")
+    member.get_by_role("button", name="Release").click()
+    expect(member.get_by_role("heading", level=1)).to_contain_text("Answer")
+    member.goto("/projects")
+    expect(member.get_by_text(re.compile("ε = 0.3 of 0.5 left"))).to_be_visible()
+    steward.reload()
     steward.locator("summary", has_text="Change").click()
     steward.get_by_role("button", name="Close for ever").click()
     expect(steward.get_by_text("closed", exact=True)).to_be_visible()

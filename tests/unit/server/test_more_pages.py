@@ -11,6 +11,7 @@ import pytest
 
 from serving import NAMES, ROLES, ServedClinic, serve_clinic
 from sfumato.errors import PolicyError, StewardWarning
+from sfumato.server.access import make_csrf_token
 from sfumato.server.pages.teaching import learn
 from sfumato.server.quiet import hush_steward_warnings
 
@@ -226,6 +227,43 @@ def test_analysts_see_their_own_requests_and_projects_alone(clinic: ServedClinic
     finally:
         clinic.lab.request_desk.decline(1, "a test")
         clinic.lab.close_project("nights")
+
+
+def test_a_member_without_a_quota_asks_within_a_project(clinic: ServedClinic) -> None:
+    people = clinic.context.people
+    people.add_person("emmy", "analyst")
+    cookie = people.make_token("emmy", purpose="page")
+    headers = HTML | {"cookie": f"sfumato={cookie}"}
+
+    def send(method: str, path: str, **more: Any) -> Any:
+        return clinic.client.request(method, path, headers=headers, **more)
+
+    for path in ("/", "/ask", "/tables", "/models", "/synthetic", "/streams", "/requests", "/feeds"):
+        assert send("GET", path).status_code == 200, path
+    assert "You have no quota yet" in send("GET", "/ask").text
+    clinic.lab.create_project("falls", purpose="why people fall", epsilon=2, members=["emmy"])
+    said = {"csrf": make_csrf_token(cookie), "sql": "SELECT COUNT(*) AS n FROM visits", "epsilon": "0.5"}
+    quoted = send("POST", "/ask", data=said | {"project": "falls"}).text
+    assert "left now for project falls" in quoted
+    spent = clinic.lab.projects("emmy")[0].quotas[0].left_epsilon
+    done = send("POST", "/ask/release", data=said | {"project": "falls"})
+    assert done.status_code == 303
+    found = next(each for each in clinic.lab.projects("emmy")[0].quotas if "patient_id" in each.name)
+    assert (spent, found.left_epsilon) == (2, 1.5)
+    entry = done.headers["location"].rpartition("/")[2]
+    assert send("GET", f"/feeds/released/entry_{entry}.csv").status_code == 200
+
+    # Somebody else's project, and one that has ended, is refused before anything is charged.
+    def count_charges() -> int:
+        return sum(each.kind == "charge" for each in clinic.lab.ledger.read_entries())
+
+    before = count_charges()
+    assert send("POST", "/ask/release", data=said | {"project": "nights"}).status_code in (400, 403, 404)
+    clinic.lab.close_project("falls")
+    ended = send("POST", "/ask/release", data=said | {"project": "falls", "epsilon": "0.25"})
+    assert ended.status_code in (400, 403)
+    assert count_charges() == before > 0
+    people.remove_person("emmy")
 
 
 def test_what_is_typed_is_escaped(clinic: ServedClinic) -> None:

@@ -6,12 +6,13 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from sfumato.curator.catalog.publications import write_spend
+from sfumato.curator.payer import no_quota_error
 from sfumato.lab.feeds.kept import open_kept_session
 from sfumato.lab.feeds.listing import (
     find_released_feed,
+    has_quota,
     list_published_feeds,
     list_released_feeds,
-    require_quota,
 )
 from sfumato.lab.feeds.shelf import FeedShelf, no_such_feed
 from sfumato.server.people import Role
@@ -29,9 +30,8 @@ if TYPE_CHECKING:
 def list_readable_feeds(lab: Lab, visitor: Visitor) -> tuple[Feed, ...]:
     """Return what a visitor may read: what was published, and what was released to them."""
     published = list_published_feeds(lab)
-    if visitor.role not in (Role.STEWARD, Role.ANALYST):
+    if visitor.role not in (Role.STEWARD, Role.ANALYST) or not _may_read_own(lab, visitor.analyst):
         return published
-    require_quota(lab, visitor.analyst)
     return (*list_released_feeds(lab, visitor.analyst), *published)
 
 
@@ -66,6 +66,17 @@ def keep_released(
     # The text of a refined answer is another, so that its price is not taken for that of the question.
     text = write_question(asked) + (" (refined)" if refined else "")
     return shelf.keep_answer(visitor.analyst, answer, text, name, said)
+
+
+def _may_read_own(lab: Lab, analyst: str | None) -> bool:
+    """Return whether someone may read what was released to them: by a quota, or by an open project."""
+    return analyst is None or has_quota(lab, analyst) or any(each.is_open for each in lab.projects(analyst))
+
+
+def require_quota(lab: Lab, analyst: str | None) -> None:
+    """Refuse an analyst who has no quota any more, and no open project: what they paid for is not read."""
+    if not _may_read_own(lab, analyst):
+        raise no_quota_error(analyst)
 
 
 def forget_feed(context: ServerContext, visitor: Visitor, name: str) -> None:

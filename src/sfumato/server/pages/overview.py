@@ -11,8 +11,9 @@ from sfumato.curator.payer import population_account
 from sfumato.lab.budget_view import AccountView, BudgetPoint, trace_budget
 from sfumato.lab.work.requests import OPEN, BudgetRequest
 from sfumato.ledger.api import parse_account
-from sfumato.server.access import Role, Visitor, allow, open_session
+from sfumato.server.access import Role, Visitor, allow
 from sfumato.server.context import ServerContext, get_context
+from sfumato.server.pages.paying import list_open_projects, open_own_session
 from sfumato.server.pages.release_view import list_release_lines
 from sfumato.server.pages.rendering import format_number, render
 from sfumato.viz import Chart
@@ -57,15 +58,17 @@ def show_overview(request: Request, visitor: SignedIn, context: Context) -> HTML
     """Return the overview of a steward or an analyst; auditors begin with the ledger."""
     if visitor.role is Role.AUDITOR:
         return RedirectResponse("/ledger", 303)
-    session = open_session(context, visitor)
-    accounts = session.budget.accounts
+    session = open_own_session(context, visitor)
+    accounts = () if session is None else session.budget.accounts
     promised = _sum_promises(context) if visitor.role is Role.STEWARD else {}
     facts: dict[str, Any] = {
         "bars": [draw_bar(each, promised.get(each.name, 0.0), visitor.analyst) for each in accounts],
         "shows_promises": visitor.role is Role.STEWARD,
         "curves": [_trace(context, each) for each in accounts if parse_account(each.name)[1] is None],
-        "tables": session.tables.tables,
-        "lifetimes": [each.sentence() for each in session.budget.lifetimes],
+        "tables": () if session is None else session.tables.tables,
+        "lifetimes": [] if session is None else [each.sentence() for each in session.budget.lifetimes],
+        "has_quota": session is not None,
+        "projects": list_open_projects(context, visitor),
         "releases": list_release_lines(context, visitor, LATEST),
         "requests": list_open_requests(context, visitor),
     }

@@ -13,6 +13,8 @@ class QuoteView:
     """A quote as a page shows it."""
 
     price: str
+    paid_by: str
+    """Whose quota pays, in words; empty for the visitor's own."""
     admitted: bool
     free: bool
     errors: list[tuple[str, str]]
@@ -28,8 +30,8 @@ class QuoteView:
     text: str
 
 
-def view_quote(quoted: dict[str, Any]) -> QuoteView:
-    """Return what a page shows of a quote, whatever kind of question it is for."""
+def view_quote(quoted: dict[str, Any], project: str | None = None) -> QuoteView:
+    """Return what a page shows of a quote, whatever kind of question it is for and whoever pays."""
     left, after = quoted.get("left"), quoted.get("left_after")
     errors = quoted.get("expected_error") or {}
     admitted, free = bool(quoted["admitted"]), bool(quoted["free"])
@@ -37,6 +39,7 @@ def view_quote(quoted: dict[str, Any]) -> QuoteView:
     slot = quoted.get("slot")
     return QuoteView(
         price=str(quoted.get("price") or "nothing"),
+        paid_by=f"project {project}" if project else "",
         admitted=admitted,
         free=free,
         errors=[(name, _write_error(half)) for name, half in errors.items()],

@@ -4,13 +4,15 @@ import io
 import json
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Form, Path, Request
-from fastapi.responses import HTMLResponse, RedirectResponse, Response
+from fastapi import APIRouter, Form, Path, Request
+from fastapi.responses import HTMLResponse, Response
 
 from sfumato.errors import PolicyError, SfumatoError, UsageError
-from sfumato.server.access import Role, Visitor, allow
-from sfumato.server.context import ServerContext, get_context
+from sfumato.server.access import Visitor
+from sfumato.server.context import ServerContext
 from sfumato.server.pages.ask_form import AskForm
+from sfumato.server.pages.forms import Answered, Asker, Context, answer_form
+from sfumato.server.pages.paying import choose_payer, list_payers
 from sfumato.server.pages.release_view import (
     describe_release,
     list_receipt,
@@ -24,8 +26,6 @@ from sfumato.server.questions import read_release, refine_release
 
 router = APIRouter()
 
-Asker = Annotated[Visitor, Depends(allow(Role.STEWARD, Role.ANALYST))]
-Context = Annotated[ServerContext, Depends(get_context)]
 Entry = Annotated[int, Path(ge=0, le=2**53)]
 
 MOST_LISTED = 500
@@ -52,14 +52,16 @@ def refine(
     context: Context,
     epsilon: Annotated[str, Form(max_length=200)] = "",
     delta: Annotated[str, Form(max_length=200)] = "",
-) -> HTMLResponse | RedirectResponse:
+    project: Annotated[str, Form(max_length=200)] = "",
+) -> Answered:
     """Ask the same again with fresh noise, charge for it, and show both answers put together."""
-    try:
+
+    def pay() -> str:
         spend = AskForm(epsilon=epsilon, delta=delta).read_spend()
-        answer = refine_release(context, visitor, entry, spend, key=None)
-    except SfumatoError as problem:
-        return _show(request, visitor, context, entry, problem)
-    return RedirectResponse(f"/releases/{answer['entry']}", 303)
+        payer = choose_payer(context, visitor, project)
+        return f"/releases/{refine_release(context, payer, entry, spend, key=None)['entry']}"
+
+    return answer_form(pay, lambda problem: _show(request, visitor, context, entry, problem))
 
 
 @router.get("/releases/{entry}/{name}")
@@ -110,6 +112,7 @@ def _show(
         "receipt": list_receipt(kept.answer),
         "python": write_python(kept.question, kept.spend, context.settings.address),
         "may_refine": kept.analyst == (visitor.analyst or "") and bool(kept.answer.get("columns")),
+        "payers": list_payers(context, visitor),
         "epsilon": kept.spend.get("epsilon", 0.1),
     }
     return render(request, visitor, "release.html", problem=problem, **facts)

@@ -9,12 +9,13 @@ from fastapi.responses import HTMLResponse
 from sfumato.errors import SfumatoError
 from sfumato.lab.budget_view import BudgetView
 from sfumato.ledger.api import parse_account
-from sfumato.server.access import Visitor, open_session
+from sfumato.server.access import Visitor
 from sfumato.server.context import ServerContext
 from sfumato.server.facts.fits import JobView, make_form_key
 from sfumato.server.jobs import requests as working
 from sfumato.server.jobs.store import ServerJob
 from sfumato.server.pages.forms import Answered, answer_form
+from sfumato.server.pages.paying import open_own_session
 from sfumato.server.pages.rendering import render
 from sfumato.viz import Chart
 
@@ -61,8 +62,8 @@ def list_choices(
     context: ServerContext, visitor: Visitor, typed: dict[str, str], ticked: list[str], *, generators: bool
 ) -> dict[str, Any]:
     """Return what the form of a fit offers, and the visitor's jobs: those of generators, or all others."""
-    session = open_session(context, visitor)
-    tables = session.tables.tables
+    session = open_own_session(context, visitor)  # jobs are charged to a person's own quota
+    tables = () if session is None else session.tables.tables
     table = next((each for each in tables if each.name == typed.get("table")), tables[0] if tables else None)
     empty = dict.fromkeys(("model", "target", "epsilon", "delta"), "")
     jobs = map(JobView, working.list_jobs(context, visitor))
@@ -71,7 +72,7 @@ def list_choices(
         "tables": [each.name for each in tables],
         "table": None if table is None else table.name,
         "columns": [] if table is None else [each.name for each in table.columns],
-        "left": [] if table is None else list_left(session.budget, table.population),
+        "left": [] if table is None or session is None else list_left(session.budget, table.population),
         "ticked": ticked,
         "typed": empty | typed,
         "form_key": make_form_key(),

@@ -25,6 +25,7 @@ from sfumato.server.pages.forms import (
     StewardFields,
     answer_form,
 )
+from sfumato.server.pages.paying import open_own_session
 from sfumato.server.pages.rendering import render
 from sfumato.server.pages.tables import quote_name
 from sfumato.server.remote import streaming
@@ -107,9 +108,11 @@ def show_page(
     notice: str = "",
 ) -> HTMLResponse:
     """Return the page, with what was typed and what is wrong with it."""
-    tables = open_session(context, visitor).tables.tables
+    session = open_own_session(context, visitor)
+    tables = () if session is None else session.tables.tables
+    begun = [] if session is None else streaming.list_streams(context, visitor)
     facts: dict[str, Any] = {
-        "streams": [view_stream(each) for each in streaming.list_streams(context, visitor)],
+        "streams": [view_stream(each) for each in begun],
         "tables": [(each.name, [column.name for column in each.columns]) for each in tables],
         "typed": dict.fromkeys((*_TEXTS, *_WHOLES), "") | _DEFAULTS | (typed or {}),
         "measures": MEASURES,

@@ -33,7 +33,8 @@ def show_requests(
     request: Request, visitor: Asker, context: Context, epsilon: str = "", done: str = ""
 ) -> HTMLResponse:
     """Return the requests: an analyst's own, or for a steward everyone's."""
-    return show_page(request, visitor, context, typed={"epsilon": epsilon[:40]}, notice=_say_done(done))
+    typed = {"epsilon": epsilon[:40], "project": visitor.project or ""}
+    return show_page(request, visitor, context, typed=typed, notice=_say_done(done))
 
 
 @router.post("/requests", response_model=None)
