@@ -13,6 +13,7 @@ from sfumato.lab.surveys.charging import is_of_survey
 from sfumato.ledger.api import parse_account
 from sfumato.ledger.chain import read_body
 from sfumato.privacy.account import NOTHING, Cost, caps, find_dearest, find_epsilon, left
+from sfumato.privacy.exact import format_bound
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -68,9 +69,10 @@ class LifetimeView:
     def sentence(self) -> str:
         """Return the total in words."""
         of = f"{self.streams} stream{'s' * (self.streams != 1)}"
+        most = f"ε = {format_bound(self.epsilon, up=True)} (δ = {format_bound(self.delta, 3, up=True)})"
         return (
-            f"lifetime of one {self.population}  charged at most ε = {self.epsilon:.4g} "
-            f"(δ = {self.delta:.3g}) so far: all that everyone pays for, and one block of {of}"
+            f"lifetime of one {self.population}  charged at most {most} so far: "
+            f"all that everyone pays for, and one block of {of}"
         )
 
     def to_dict(self) -> dict[str, Any]:

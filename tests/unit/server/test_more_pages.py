@@ -48,6 +48,8 @@ FORMS = (
     "/projects/p/close",
     "/models",
     "/synthetic",
+    "/synthetic/publish/twin",
+    f"/synthetic/{'f' * 32}/publish",
     "/streams/quote",
     "/streams/run",
 )

@@ -15,7 +15,7 @@ from sfumato.server.access import Role, Visitor, allow
 from sfumato.server.context import ServerContext, get_context
 from sfumato.server.pages.paying import list_open_projects, open_own_session
 from sfumato.server.pages.release_view import list_release_lines
-from sfumato.server.pages.rendering import format_number, render
+from sfumato.server.pages.rendering import format_left, format_number, render
 from sfumato.viz import Chart
 
 router = APIRouter()
@@ -48,7 +48,7 @@ class BurnDown:
     def rows(self) -> list[tuple[str, ...]]:
         """Return the points as the cells of a table."""
         return [
-            (str(each.charges), str(each.entry or "–"), each.day or "–", format_number(each.left_epsilon))
+            (str(each.charges), str(each.entry or "–"), each.day or "–", format_left(each.left_epsilon))
             for each in self.points
         ]
 
@@ -80,7 +80,7 @@ def draw_bar(account: AccountView, promised: float, analyst: str | None) -> Budg
     population, owner = parse_account(account.name)
     spent = 1 - account.left_epsilon / account.epsilon if account.epsilon else 1.0
     reserved = min(promised, account.left_epsilon) / account.epsilon if account.epsilon else 0.0
-    left, whole = format_number(account.left_epsilon), format_number(account.epsilon)
+    left, whole = format_left(account.left_epsilon), format_number(account.epsilon)
     words = f"ε = {left} of {whole} left"
     if account.delta:
         words += f", δ = {account.delta:.3g}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from sfumato.privacy.exact import format_bound
 from sfumato.server.access import Role, Visitor
 from sfumato.server.problems import find_status
 
@@ -141,7 +143,8 @@ def make_environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.globals["static"] = address_static
-    environment.filters |= {"number": format_number, "percent": format_percent, "slug": make_slug}
+    environment.filters |= {"number": format_number, "left": format_left, "percent": format_percent}
+    environment.filters["slug"] = make_slug
     return environment
 
 
@@ -151,6 +154,12 @@ def format_number(value: float | None) -> str:
         return "–"
     whole = isinstance(value, int) or (float(value).is_integer() and abs(value) < 1e15)
     return f"{int(value):,}" if whole else f"{float(value):,.4g}"
+
+
+def format_left(value: float) -> str:
+    """Return what is left of a budget, rounded down: a question of this price is not refused for rounding."""
+    text = format_bound(value, up=False)
+    return text if "e" in text else f"{Decimal(text):,}"
 
 
 def format_percent(share: float) -> str:

@@ -9,14 +9,14 @@ from fastapi.responses import HTMLResponse
 from sfumato.errors import SfumatoError
 from sfumato.lab.budget_view import BudgetView
 from sfumato.ledger.api import parse_account
-from sfumato.server.access import Visitor
+from sfumato.server.access import Role, Visitor
 from sfumato.server.context import ServerContext
 from sfumato.server.facts.fits import JobView, make_form_key
 from sfumato.server.jobs import requests as working
 from sfumato.server.jobs.store import ServerJob
 from sfumato.server.pages.forms import Answered, answer_form
 from sfumato.server.pages.paying import open_own_session
-from sfumato.server.pages.rendering import render
+from sfumato.server.pages.rendering import format_left, format_number, render
 from sfumato.viz import Chart
 
 
@@ -53,6 +53,7 @@ def show_found_job(
     facts: dict[str, Any] = {
         "view": view,
         "charts": [Chart(spec) for spec in pictures.values()],
+        "may_publish": visitor.role is Role.STEWARD and view.can_be_published,
         "form_key": make_form_key(),
     }
     return render(request, visitor, "job.html", problem=problem, **facts)
@@ -84,7 +85,7 @@ def list_left(budget: BudgetView, population: str | None) -> list[tuple[str, str
     return [
         (
             "budget left" if parse_account(each.name)[1] is None else "quota left",
-            f"ε = {each.left_epsilon:.4g} of {each.epsilon:.4g}, as the largest question",
+            f"ε = {format_left(each.left_epsilon)} of {format_number(each.epsilon)}, as the largest question",
         )
         for each in budget.accounts
         if parse_account(each.name)[0] == population

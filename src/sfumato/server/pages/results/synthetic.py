@@ -11,9 +11,21 @@ from sfumato.lab.synthetic.published_table import PublishedTable
 from sfumato.server.access import Role, Visitor
 from sfumato.server.context import ServerContext
 from sfumato.server.facts.fits import MADE, read_fit, read_report, read_sample
-from sfumato.server.pages.forms import Answered, Asker, Context, Everyone, Fields, Ticked, answer_form
+from sfumato.server.facts.typed import read_optional_number, read_typed_whole
+from sfumato.server.pages.forms import (
+    Answered,
+    Asker,
+    Context,
+    Everyone,
+    Fields,
+    Steward,
+    StewardFields,
+    Ticked,
+    answer_form,
+)
 from sfumato.server.pages.rendering import render
 from sfumato.server.pages.results.jobs import list_choices, send_about, send_job, show_found_job
+from sfumato.server.steward.publishing import publish_generator, publish_twin
 
 router = APIRouter()
 
@@ -26,9 +38,12 @@ _TYPES = {
 
 
 @router.get("/synthetic")
-def show_synthetic(request: Request, visitor: Everyone, context: Context, table: str = "") -> HTMLResponse:
+def show_synthetic(
+    request: Request, visitor: Everyone, context: Context, table: str = "", done: str = ""
+) -> HTMLResponse:
     """Return what was published, and for those who may ask the form for a generator and their jobs."""
-    return show_page(request, visitor, context, {"table": table[:200]}, [])
+    notice = "It is published, and everyone may read it." if done else ""
+    return show_page(request, visitor, context, {"table": table[:200]}, [], notice=notice)
 
 
 @router.get("/synthetic/published/{name}.{ending}")
@@ -72,6 +87,35 @@ def report_quality(
     return send_about(request, visitor, context, job, "/synthetic", lambda fit: read_report(fit, fields))
 
 
+@router.post("/synthetic/{job}/publish", response_model=None)
+def publish_rows(
+    request: Request, visitor: Steward, context: Context, job: JobPath, fields: StewardFields
+) -> Answered:
+    """Publish rows of a generator, for nothing."""
+
+    def publish() -> str:
+        rows, name = read_typed_whole(fields.get("rows", ""), "rows"), fields.get("name", "").strip() or None
+        publish_generator(context, visitor, job, rows, name)
+        return "/synthetic?done=yes"
+
+    return answer_form(publish, lambda problem: show_found_job(request, visitor, context, job, problem))
+
+
+@router.post("/synthetic/publish/twin", response_model=None)
+def publish_stand_in(request: Request, visitor: Steward, context: Context, fields: StewardFields) -> Answered:
+    """Publish a twin of a table, as it is declared or with what ρ buys."""
+
+    def publish() -> str:
+        rows, name = read_typed_whole(fields.get("rows", ""), "rows"), fields.get("name", "").strip() or None
+        rho = read_optional_number(fields.get("rho", ""), "ρ")
+        publish_twin(context, fields.get("table", ""), rows, rho, name)
+        return "/synthetic?done=yes"
+
+    return answer_form(
+        publish, lambda problem: show_page(request, visitor, context, fields, [], problem=problem)
+    )
+
+
 def show_page(
     request: Request,
     visitor: Visitor,
@@ -79,10 +123,12 @@ def show_page(
     typed: dict[str, str],
     ticked: list[str],
     problem: SfumatoError | None = None,
+    notice: str = "",
 ) -> HTMLResponse:
     """Return the page, with what was typed and what is wrong with it."""
     may_ask = visitor.role in (Role.STEWARD, Role.ANALYST)
     facts: dict[str, Any] = {"published": list_published(context), "may_ask": may_ask, "models": MADE}
+    facts |= {"may_publish": visitor.role is Role.STEWARD, "notice": notice}
     if may_ask:
         facts |= list_choices(context, visitor, typed, ticked, generators=True)
     return render(request, visitor, "synthetic.html", problem=problem, **facts)
