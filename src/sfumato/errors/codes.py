@@ -611,4 +611,5 @@ CODES: dict[str, str] = {
     "SF-W200": "A database is named on pages and in the API by its address without the password, so two addresses that differ in nothing else cannot be told apart. Give the server one of them.",
     "SF-W201": "A steward registers tables over HTTP only from databases that the server was started with (--source), and from those only what the address's user may read.",
     "SF-W202": "What is published is rows of a generator that a job fitted, or a twin of a table. A request names one of the two.",
+    "SF-W203": "The card of a publication names its proof notes by an address or a folder in front of them: https://…, or letters, digits and ./~%@-_ alone. It is read as Markdown, so nothing else is taken.",
 }

@@ -8,9 +8,10 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 
 from sfumato import viz
 from sfumato.curator.payer import population_account
-from sfumato.lab.budget_view import AccountView, BudgetPoint, trace_budget
+from sfumato.lab.budget_view import AccountView
 from sfumato.lab.work.requests import OPEN, BudgetRequest
 from sfumato.ledger.api import parse_account
+from sfumato.ledger.history import BudgetHistory, BudgetPoint
 from sfumato.server.access import Role, Visitor, allow
 from sfumato.server.context import ServerContext, get_context
 from sfumato.server.pages.paying import list_open_projects, open_own_session
@@ -60,11 +61,12 @@ def show_overview(request: Request, visitor: SignedIn, context: Context) -> HTML
         return RedirectResponse("/ledger", 303)
     session = open_own_session(context, visitor)
     accounts = () if session is None else session.budget.accounts
+    history: BudgetHistory = request.app.state.budget_history
     promised = _sum_promises(context) if visitor.role is Role.STEWARD else {}
     facts: dict[str, Any] = {
         "bars": [draw_bar(each, promised.get(each.name, 0.0), visitor.analyst) for each in accounts],
         "shows_promises": visitor.role is Role.STEWARD,
-        "curves": [_trace(context, each) for each in accounts if parse_account(each.name)[1] is None],
+        "curves": [_trace(history, each) for each in accounts if parse_account(each.name)[1] is None],
         "tables": () if session is None else session.tables.tables,
         "lifetimes": [] if session is None else [each.sentence() for each in session.budget.lifetimes],
         "has_quota": session is not None,
@@ -102,8 +104,8 @@ def _sum_promises(context: ServerContext) -> dict[str, float]:
     return total
 
 
-def _trace(context: ServerContext, account: AccountView) -> BurnDown:
-    points = trace_budget(context.lab.ledger, account.name)
+def _trace(history: BudgetHistory, account: AccountView) -> BurnDown:
+    points = history.trace(account.name)
     population = parse_account(account.name)[0]
     picture = viz.burn_down(
         [point.charges for point in points],

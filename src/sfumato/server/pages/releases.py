@@ -4,12 +4,13 @@ import io
 import json
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Form, Path, Request
+from fastapi import APIRouter, Form, Path, Query, Request
 from fastapi.responses import HTMLResponse, Response
 
 from sfumato.errors import PolicyError, SfumatoError, UsageError
 from sfumato.server.access import Visitor
 from sfumato.server.context import ServerContext
+from sfumato.server.facts.spreadsheets import differs_for_spreadsheets, write_csv
 from sfumato.server.pages.ask_form import AskForm
 from sfumato.server.pages.forms import Answered, Asker, Context, answer_form
 from sfumato.server.pages.paying import choose_payer, list_payers
@@ -65,11 +66,16 @@ def refine(
 
 
 @router.get("/releases/{entry}/{name}")
-def download(entry: Entry, name: str, visitor: Asker, context: Context) -> Response:
-    """Return an answer as a file: answer.csv, answer.parquet, answer.json or receipt.json."""
+def download(
+    entry: Entry, name: str, visitor: Asker, context: Context, sheet: Annotated[str, Query(max_length=9)] = ""
+) -> Response:
+    """Return an answer as a file: answer.csv, answer.parquet, answer.json or receipt.json.
+
+    With `sheet` a CSV is one for spreadsheets.
+    """
     kept = read_release(context, visitor, entry)
     writers = {
-        "answer.csv": ("text/csv; charset=utf-8", _write_csv),
+        "answer.csv": ("text/csv; charset=utf-8", _write_sheet if sheet else _write_exact_csv),
         "answer.parquet": ("application/vnd.apache.parquet", _write_parquet),
         "answer.json": ("application/json", _write_json),
         "receipt.json": ("application/json", _write_receipt),
@@ -108,6 +114,8 @@ def _show(
         "line": describe_release(kept, names=visitor.analyst is None),
         "question": kept.question.get("sql") or write_question(kept.question),
         "answer": view_release(kept.answer),
+        "has_sheet": bool(kept.answer.get("columns"))
+        and differs_for_spreadsheets(make_answer_table(kept.answer)),
         "bias": kept.answer.get("bias") or [],
         "receipt": list_receipt(kept.answer),
         "python": write_python(kept.question, kept.spend, context.settings.address),
@@ -118,12 +126,12 @@ def _show(
     return render(request, visitor, "release.html", problem=problem, **facts)
 
 
-def _write_csv(answer: dict[str, Any]) -> bytes:
-    import pyarrow.csv as csv
+def _write_exact_csv(answer: dict[str, Any]) -> bytes:
+    return write_csv(make_answer_table(answer))
 
-    buffer = io.BytesIO()
-    csv.write_csv(make_answer_table(answer), buffer)
-    return buffer.getvalue()
+
+def _write_sheet(answer: dict[str, Any]) -> bytes:
+    return write_csv(make_answer_table(answer), for_spreadsheets=True)
 
 
 def _write_parquet(answer: dict[str, Any]) -> bytes:

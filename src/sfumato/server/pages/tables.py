@@ -1,13 +1,13 @@
 """Tables: what the steward declared and promised about each, and its twin to rehearse with. Never a row."""
 
-import io
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import HTMLResponse, Response
 
 from sfumato.server.access import Role, Visitor, allow, open_session
 from sfumato.server.context import ServerContext, get_context
+from sfumato.server.facts.spreadsheets import write_csv
 from sfumato.server.pages.overview import draw_bar
 from sfumato.server.pages.paying import choose_payer, open_session_if_any
 from sfumato.server.pages.rendering import render
@@ -44,16 +44,15 @@ def show_table(name: str, request: Request, visitor: Asker, context: Context) ->
 
 
 @router.get("/tables/{name}/twin.csv")
-def download_twin(name: str, visitor: Asker, context: Context) -> Response:
-    """Return made-up rows with the names, types and ranges of a table."""
-    import pyarrow.csv as csv
-
+def download_twin(
+    name: str, visitor: Asker, context: Context, sheet: Annotated[str, Query(max_length=9)] = ""
+) -> Response:
+    """Return made-up rows with the names, types and ranges of a table; with `sheet`, for spreadsheets."""
     session = open_session(context, choose_payer(context, visitor, visitor.project or ""))
     table = session.table(name).describe().name
-    buffer = io.BytesIO()
-    csv.write_csv(session.twin(table), buffer)
+    content = write_csv(session.twin(table), for_spreadsheets=bool(sheet))
     headers = {"Content-Disposition": 'attachment; filename="twin.csv"'}
-    return Response(buffer.getvalue(), media_type="text/csv; charset=utf-8", headers=headers)
+    return Response(content, media_type="text/csv; charset=utf-8", headers=headers)
 
 
 def write_example(table: str, columns: list[tuple[str, str, str]]) -> str:

@@ -1,9 +1,8 @@
 """The Synthetic page: published tables for everyone; generators, rows and reports for those who ask."""
 
-import io
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Request
+from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import HTMLResponse, Response
 
 from sfumato.errors import PolicyError, SfumatoError
@@ -11,6 +10,7 @@ from sfumato.lab.synthetic.published_table import PublishedTable
 from sfumato.server.access import Role, Visitor
 from sfumato.server.context import ServerContext
 from sfumato.server.facts.fits import MADE, read_fit, read_report, read_sample
+from sfumato.server.facts.spreadsheets import write_csv
 from sfumato.server.facts.typed import read_optional_number, read_typed_whole
 from sfumato.server.pages.forms import (
     Answered,
@@ -47,13 +47,16 @@ def show_synthetic(
 
 
 @router.get("/synthetic/published/{name}.{ending}")
-def download_published(name: str, ending: str, _: Everyone, context: Context) -> Response:
-    """Return a published synthetic table as CSV or Parquet, or its card."""
+def download_published(
+    name: str, ending: str, _: Everyone, context: Context, sheet: Annotated[str, Query(max_length=9)] = ""
+) -> Response:
+    """Return a published synthetic table as CSV or Parquet, or its card; with `sheet`, for spreadsheets."""
     found = next((each for each in list_published(context) if each.name == name), None)
     if found is None or ending not in _TYPES:
         raise PolicyError("SF-W174", "No synthetic table of this name was published.", try_="/synthetic")
     headers = {"Content-Disposition": f'attachment; filename="synthetic.{ending}"'}
-    return Response(_write_file(found, ending), media_type=_TYPES[ending], headers=headers)
+    content = _write_file(found, ending, for_spreadsheets=bool(sheet))
+    return Response(content, media_type=_TYPES[ending], headers=headers)
 
 
 @router.post("/synthetic", response_model=None)
@@ -139,11 +142,7 @@ def list_published(context: ServerContext) -> list[PublishedTable]:
     return [each for each in context.lab.published() if isinstance(each, PublishedTable)]
 
 
-def _write_file(found: PublishedTable, ending: str) -> bytes:
+def _write_file(found: PublishedTable, ending: str, *, for_spreadsheets: bool) -> bytes:
     if ending != "csv":
         return found.path.with_suffix(f".{ending}").read_bytes()
-    from pyarrow import csv
-
-    buffer = io.BytesIO()
-    csv.write_csv(found.read(), buffer)
-    return buffer.getvalue()
+    return write_csv(found.read(), for_spreadsheets=for_spreadsheets)
