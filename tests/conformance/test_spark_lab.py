@@ -330,3 +330,13 @@ def test_a_spark_that_does_not_start_is_said(lab: sf.Lab, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(SparkSession.Builder, "getOrCreate", exited)
     assert _refusal(lab, "spark:visits").code == "SF-C218"
+
+
+def test_tables_of_a_schema_of_spark_are_listed(spark: Any) -> None:
+    spark.sql("CREATE OR REPLACE TEMP VIEW passing AS SELECT 1 AS x")
+    spark.sql("CREATE DATABASE IF NOT EXISTS ward_lists")
+    spark.sql("CREATE OR REPLACE VIEW ward_lists.beds AS SELECT 1 AS bed")
+    try:
+        assert hosting.list_tables("spark:ward_lists") == {"beds": "spark:ward_lists.beds"}
+    finally:
+        spark.sql("DROP DATABASE ward_lists CASCADE")

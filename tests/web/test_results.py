@@ -47,8 +47,16 @@ def test_a_model_is_fitted_measured_and_downloaded(open_page: OpenPage) -> None:
     expect(page.get_by_role("row", name=re.compile("accuracy"))).to_contain_text(
         re.compile(r"0\.\d+ to [01]\.\d+")
     )
+    # Both curves are drawn as soon as the job is done, and stand beside tables with the same numbers.
+    for title in ("ROC curve", "Calibration"):
+        expect(page.get_by_role("img", name=title).locator("svg")).to_be_visible()
+    page.locator("summary", has_text="The ROC curve as a table").click()
+    expect(page.get_by_role("region", name="ROC curve").get_by_role("row")).to_have_count(20)
     check_accessibility(page)
     save_screenshot(page, "model-measured")
+    with page.expect_download() as file:
+        page.get_by_role("link", name="Download as CSV").click()
+    assert file.value.suggested_filename == "measured.csv"
 
 
 @pytest.mark.slow
@@ -72,6 +80,13 @@ def test_synthetic_rows_are_made_drawn_and_reported_on(open_page: OpenPage) -> N
     with page.expect_download() as file:
         page.get_by_role("link", name="Download as Parquet").click()
     assert file.value.suggested_filename == "rows.parquet"
+    page.goto(made)
+    page.get_by_label("Rows to publish").fill("100")
+    page.get_by_label("Name", exact=True).fill("visits_rows")
+    page.get_by_role("button", name="Publish").click()
+    expect(page.get_by_role("status").first).to_contain_text("It is published")
+    expect(page.get_by_role("heading", name="visits_rows")).to_be_visible()
+    check_accessibility(page)
     page.goto(made)
     page.get_by_label("ε for distances").fill("0.2")
     page.get_by_role("button", name="Report on quality").click()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import closing
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -11,6 +10,7 @@ import click
 import sfumato as sf
 from sfumato.cli.output import as_json, lab_option, print_text, show_json
 from sfumato.cli.steward import user
+from sfumato.cli.tables import PathOrAddress
 
 if TYPE_CHECKING:
     from sfumato.server.people import PeopleStore
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     "--source",
     "sources",
     multiple=True,
-    type=click.Path(exists=True, file_okay=False),
-    help="Folder from which stewards may register tables.",
+    type=PathOrAddress(exists=True, file_okay=False, resolve_path=True),
+    help="Folder, database or schema of Spark from which stewards may register tables.",
 )
 @click.option("--ledger", envvar="SFUMATO_LEDGER", help="New address of a ledger that has moved.")
 def serve(
@@ -51,9 +51,8 @@ def serve(
     from sfumato.server.serving import ServeOptions, make_first_token, serve_lab
 
     lab = sf.open(folder, ledger=ledger).folder  # a lab that cannot be opened is said here, and once
-    given = tuple(str(Path(each).resolve()) for each in sources)
     options = ServeOptions(
-        str(lab), host, port, workers, tls_cert, tls_key, behind_proxy, address, given, ledger
+        str(lab), host, port, workers, tls_cert, tls_key, behind_proxy, address, sources, ledger
     )
     options.require_safe()
     token = make_first_token(lab)

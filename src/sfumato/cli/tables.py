@@ -25,15 +25,15 @@ if TYPE_CHECKING:
     from sfumato.lab.report import SourceReport
 
 
-class _TableSource(click.Path):
-    """A file that exists, or the address of a table in a database."""
+class PathOrAddress(click.Path):
+    """A path that exists, or the address of a table or of a database."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return a database address as it is, and a path if the file exists."""
+        """Return a database address as it is, and a path if it exists."""
         return value if is_address(value) else super().convert(value, param, ctx)
 
 
-source_argument = click.argument("source", type=_TableSource(exists=True, dir_okay=False))
+source_argument = click.argument("source", type=PathOrAddress(exists=True, dir_okay=False))
 
 
 def declaration_options(command: Callable[..., None]) -> Callable[..., None]:

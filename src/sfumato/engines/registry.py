@@ -40,6 +40,9 @@ class EngineHost(Protocol):
     def name_home(self, address: str) -> str:
         """Return a name for that place, which tells it apart from others and tells nothing else."""
 
+    def list_tables(self, address: str) -> dict[str, str]:
+        """Return the tables at the address of a database or schema: the source of each, by its name."""
+
     def open_engine(self, address: str, folder: Path, schema: str) -> Engine:
         """Return the engine of an address, for a lab with this folder of snapshots and schema."""
 
@@ -60,6 +63,11 @@ def find_host(source: object) -> EngineHost | None:
 def find_host_at(address: str) -> EngineHost:
     """Return the engine of an address that `locate_snapshots` gave."""
     return next(host for host in list_hosts() if host.is_address(address))
+
+
+def list_tables(address: str) -> dict[str, str]:
+    """Return the tables at the address of a database or schema: the source of each, by its name."""
+    return find_host_at(address).list_tables(address)
 
 
 def is_address(source: object) -> bool:

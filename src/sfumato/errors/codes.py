@@ -162,7 +162,6 @@ CODES: dict[str, str] = {
     "SF-B102": "Not enough of the analyst's quota is left for this question. The steward may grant more; the population's budget is the limit for everyone.",
     "SF-B104": "The oracle has answered all the questions its ε was divided among. Make a new one, which is charged separately.",
     "SF-B110": "Of this budget nothing is left that would pay for the numbers of the plan, however much noise they have. Gaussian noise needs a δ in the budget.",
-    "SF-B105": "The steward granted this analyst other tables than this one. Public tables, and what was published, are for everyone.",
     "SF-B103": "The analyst has no quota in this lab, so nothing can be charged to them. The steward can grant one.",
     # the catalog
     "SF-C101": "sf.Unit names the column that says whose row each row is. Use sf.ROW if every row is one person.",
@@ -631,4 +630,9 @@ CODES: dict[str, str] = {
     "SF-W191": "Three attacks can be played on pages: differencing, repetition and linkage. The others run in a shell, by `sfumato attack NAME`.",
     "SF-W192": "A field of the declaration is empty or cannot be read. Bounds, lists and the budget come from what is known about the subject, so nothing is filled in from the rows.",
     "SF-W193": "The job was cancelled by its owner or by the steward. If it had begun, what it had charged stays charged; send it again under a new key, and rounds that were answered are free.",
+    # sources of tables, and forms of stewards
+    "SF-W200": "A database is named on pages and in the API by its address without the password, so two addresses that differ in nothing else cannot be told apart. Give the server one of them.",
+    "SF-W201": "A steward registers tables over HTTP only from databases that the server was started with (--source), and from those only what the address's user may read.",
+    "SF-W202": "What is published is rows of a generator that a job fitted, or a twin of a table. A request names one of the two.",
+    "SF-W203": "The card of a publication names its proof notes by an address or a folder in front of them: https://…, or letters, digits and ./~%@-_ alone. It is read as Markdown, so nothing else is taken.",
 }

@@ -15,6 +15,7 @@ from scipy.special import ndtri
 from sklearn.base import is_regressor
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
+from sfumato import viz
 from sfumato.errors import UsageError
 from sfumato.learn.regression_scores import Measured, RegressionEvaluation, RegressionPlan, make_oracle
 from sfumato.noise.audit_hook import unobserved
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
+
+    from sfumato.viz import Chart
 
     Floats = NDArray[np.float64]
 
@@ -58,9 +61,30 @@ class Evaluation:
     roc: tuple[tuple[float, Measured], ...] = ()
     """For two classes: shares of the first and of the second that score above each of falling thresholds."""
 
+    def plot_roc(self) -> Chart:
+        """Return the ROC curve with its intervals, for two classes."""
+        return viz.roc_curve(*_split_points(self.roc))
+
+    def plot_calibration(self) -> Chart:
+        """Return how often predictions were right, with intervals, for two classes."""
+        return viz.calibration_curve(*_split_points(self.calibration))
+
     def __str__(self) -> str:
         lines = [f"accuracy  {self.accuracy}"] + ([f"AUC       {self.auc}"] if self.auc else [])
         return "\n".join([*lines, str(self.guarantee)])
+
+
+def _split_points(points: tuple[tuple[float, Measured], ...]) -> list[list[float]]:
+    """Return the places of points, their values, and the ends of their intervals."""
+    if not points:
+        raise UsageError("SF-E138", "There is no such curve of this model.", why="it needs two classes")
+    places, measured = [at for at, _ in points], [each for _, each in points]
+    return [
+        places,
+        [each.value for each in measured],
+        [each.low for each in measured],
+        [each.high for each in measured],
+    ]
 
 
 def evaluate(

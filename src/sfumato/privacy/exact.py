@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from decimal import Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from typing import Any, SupportsFloat
 
@@ -114,6 +114,18 @@ def require_bool(value: Any, name: str) -> None:
 def format_short(value: Fraction, digits: int = 4) -> str:
     """Return a short decimal text, for people to read."""
     return f"{float(value):.{digits}g}"
+
+
+def format_bound(value: SupportsFloat, digits: int = 4, *, up: bool) -> str:
+    """Return a short decimal text that is no smaller than a number, as "at most" needs; or else no larger.
+
+    What lies within the rounding of double arithmetic of a short decimal is taken for it.
+    """
+    number, nearest = Decimal(float(value)), f"{float(value):.{digits}g}"
+    if abs(Decimal(nearest) - number) <= abs(number) * Decimal(2) ** -40:
+        return nearest
+    rounding = ROUND_CEILING if up else ROUND_FLOOR
+    return f"{float(Context(prec=digits, rounding=rounding).create_decimal(number)):.{digits}g}"
 
 
 def _fraction(value: Any, name: str) -> Fraction:

@@ -10,6 +10,7 @@ from fastapi import FastAPI
 from fastapi.concurrency import run_in_threadpool
 from fastapi.openapi.utils import get_openapi
 
+from sfumato.ledger.history import BudgetHistory
 from sfumato.server import api, pages
 from sfumato.server.context import ServerContext
 from sfumato.server.jobs.runner import JobRunner
@@ -80,6 +81,7 @@ def create_app(lab: Lab, settings: ServerSettings | None = None) -> FastAPI:
     app.state.context = context
     app.openapi = partial(describe_api, app)  # type: ignore[method-assign]
     app.state.rehearsals = Rehearsals()
+    app.state.budget_history = BudgetHistory(lab.ledger)
     app.state.render_problem = write_problem_page
     for router in api.ROUTERS:
         app.include_router(router, responses=_PROBLEMS)

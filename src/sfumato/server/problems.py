@@ -74,6 +74,7 @@ _STATUS_OF_CODES = {
     "SF-W119": 429,
     "SF-W123": 404,
     "SF-W124": 404,
+    "SF-W201": 404,
 }
 _KINDS = {
     "UsageError",

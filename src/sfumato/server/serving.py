@@ -14,11 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import sfumato as sf
+from sfumato.engines.registry import is_address
 from sfumato.errors import StewardWarning, UsageError
 from sfumato.server.app import create_app
 from sfumato.server.observing import LOG
 from sfumato.server.people import PeopleStore, Role
 from sfumato.server.settings import ServerSettings
+from sfumato.server.steward.sources import name_databases
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -44,6 +46,7 @@ class ServeOptions:
     address: str | None = None
     """Where people reach the server, if that is not the host and port."""
     sources: tuple[str, ...] = field(default=())
+    """Folders, databases and schemas of Spark from which stewards may register tables."""
     ledger: str | None = None
     metrics: str | None = None
 
@@ -58,12 +61,14 @@ class ServeOptions:
         """Return the settings of each server process."""
         return ServerSettings(
             address=self.public_address,
-            sources=tuple(map(Path, self.sources)),
+            sources=tuple(Path(each) for each in self.sources if not is_address(each)),
+            databases=tuple(filter(is_address, self.sources)),
             metrics_folder=None if self.metrics is None else Path(self.metrics),
         )
 
     def require_safe(self) -> None:
-        """Refuse to send tokens over a network in the clear."""
+        """Refuse to send tokens over a network in the clear, and databases that cannot be told apart."""
+        name_databases(filter(is_address, self.sources))
         if (self.certificate is None) != (self.private_key is None):
             raise UsageError(
                 "SF-W131", "TLS needs a certificate and its key.", try_="--tls-cert and --tls-key"

@@ -35,6 +35,8 @@ class ServerSettings:
     """How long a person who signed in on the pages stays signed in."""
     sources: tuple[Path, ...] = ()
     """Folders on this machine from which a steward may register tables; without any, tables are sent."""
+    databases: tuple[str, ...] = ()
+    """Addresses of databases, and of schemas of Spark, whose tables a steward may register."""
     metrics_folder: Path | None = None
     """Where server processes that share a port count together; without it, each counts for itself."""
 

@@ -12,6 +12,7 @@ from sfumato.viz.grids import heatmap
 from sfumato.viz.icons import IconPart, icon_array, icon_key
 from sfumato.viz.intervals import bars, grouped_bars
 from sfumato.viz.learning import learning_curves
+from sfumato.viz.models import calibration_curve, roc_curve
 from sfumato.viz.regret import regret_curves
 from sfumato.viz.samples import sample_grid
 from sfumato.viz.tables import NamedLines, definition_table, html_table, paragraphs
@@ -26,6 +27,7 @@ __all__ = [
     "budget_bar",
     "budget_bars",
     "burn_down",
+    "calibration_curve",
     "check_target",
     "definition_table",
     "grouped_bars",
@@ -38,6 +40,7 @@ __all__ = [
     "paragraphs",
     "profile_curve",
     "regret_curves",
+    "roc_curve",
     "sample_grid",
     "spent_curve",
     "step_curve",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import date
+from decimal import Decimal
 from fractions import Fraction
 
 import pytest
@@ -11,6 +13,7 @@ import sfumato as sf
 from sfumato.errors import UsageError
 from sfumato.privacy import ROW
 from sfumato.server.facts.declaring import TypedColumn, TypedDeclaration, read_source
+from sfumato.server.steward.sources import name_databases
 
 
 def declare(**fields: str) -> TypedDeclaration:
@@ -33,6 +36,39 @@ def test_what_is_typed_is_read_exactly() -> None:
     assert declare(epsilon="").read_schema().budget is None
 
 
+def test_a_table_whose_number_of_rows_is_public() -> None:
+    said = declare(protects="row-replaced", rows="40").read_schema()
+    assert (said.unit, said.neighbours, said.rows) == (ROW, sf.REPLACE_ONE, 40)
+    with pytest.raises(UsageError, match="number of rows"):
+        declare(protects="row-replaced").read_schema()
+
+
+def test_a_graph_has_two_ends_a_bound_and_no_columns() -> None:
+    ends = {"left": "caller", "right": "called", "max_degree": "20", "population": "people"}
+    columns = (TypedColumn("caller", "texts", "text"),)
+    typed = replace(declare(protects="node", **ends), columns=columns)
+    assert typed.read_schema().unit == sf.Node("caller", "called", max_degree=20, of="people")
+    assert typed.read_schema().columns == {}
+    assert declare(protects="edge", **ends).read_schema().unit == sf.Edge(
+        "caller", "called", max_degree=20, of="people"
+    )
+    with pytest.raises(UsageError, match="most edges of one node"):
+        declare(protects="node", **ends | {"max_degree": ""}).read_schema()
+    with pytest.raises(UsageError, match="twin"):
+        declare(protects="node", twin="declared", **ends).read_twin()
+
+
+def test_a_twin_is_none_free_or_bought() -> None:
+    assert declare().read_twin() is None
+    free, bought = declare(twin="declared").read_twin(), declare(twin="bought", twin_rho="0.01").read_twin()
+    assert free is not None
+    assert not free.is_bought
+    assert bought is not None
+    assert bought.rho == Decimal("0.01")
+    with pytest.raises(UsageError, match="ρ of the twin"):
+        declare(twin="bought").read_twin()
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -53,6 +89,7 @@ def test_a_field_that_cannot_be_read_is_named_and_not_repeated(wrong: dict[str, 
 
 def test_columns_are_read_by_their_kind() -> None:
     assert TypedColumn("age", "numbers", "number", "0", "110").read() == sf.between(0, 110)
+    assert TypedColumn("age", "numbers", "number", "0", "110", "0.5").read() == sf.between(0, 110, 0.5)
     day = TypedColumn("day", "dates", "date", "2026-01-01", "2026-12-31").read()
     assert day == sf.between(date(2026, 1, 1), date(2026, 12, 31))
     assert TypedColumn("ward", "texts", "list", values="A\nB, C\n").read() == sf.one_of("A", "B, C")
@@ -75,3 +112,20 @@ def test_a_source_is_a_file_that_was_sent_or_one_in_a_folder() -> None:
     assert read_source("upload:abc.csv") == {"upload": "abc.csv"}
     assert read_source("path:a/b.csv") == {"path": "a/b.csv"}
     assert read_source("/etc/passwd") == {"path": ""}
+    named = read_source("database:postgresql://maria@db/clinic#public.visits")
+    assert named == {"database": "postgresql://maria@db/clinic", "table": "public.visits"}
+
+
+def test_databases_are_named_without_their_passwords() -> None:
+    addresses = [
+        "postgresql://maria:secret@db.example:5433/clinic?sslpassword=secret",
+        "postgresql://maria@/postgres?host=/run/pg&password=secret",
+        "spark:catalog.clinic",
+    ]
+    assert list(name_databases(addresses)) == [
+        "postgresql://maria@db.example:5433/clinic",
+        "postgresql://maria@/postgres",
+        "spark:catalog.clinic",
+    ]
+    with pytest.raises(UsageError, match="SF-W200"):
+        name_databases(["postgresql://a:1@db/x", "postgresql://a:2@db/x"])

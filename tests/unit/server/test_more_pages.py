@@ -11,6 +11,7 @@ import pytest
 
 from serving import NAMES, ROLES, ServedClinic, serve_clinic
 from sfumato.errors import PolicyError, StewardWarning
+from sfumato.server.access import make_csrf_token
 from sfumato.server.pages.teaching import learn
 from sfumato.server.quiet import hush_steward_warnings
 
@@ -26,6 +27,7 @@ PAGES = {
     "/synthetic": ROLES,
     "/register": ("steward",),
     "/register/odds": ("steward",),
+    "/quotas": ("steward",),
     "/requests": ("steward", "analyst"),
     "/projects": ("steward", "analyst"),
     "/models": ("steward", "analyst"),
@@ -36,6 +38,8 @@ FORMS = (
     "/register/check",
     "/register/upload",
     "/requests",
+    "/quotas",
+    "/quotas/ada/revoke",
     "/requests/1/grant",
     "/requests/1/decline",
     "/requests/1/withdraw",
@@ -44,6 +48,8 @@ FORMS = (
     "/projects/p/close",
     "/models",
     "/synthetic",
+    "/synthetic/publish/twin",
+    f"/synthetic/{'f' * 32}/publish",
     "/streams/quote",
     "/streams/run",
 )
@@ -83,6 +89,8 @@ def test_an_analyst_can_send_no_form_of_a_steward(clinic: ServedClinic) -> None:
     for path in (
         "/register",
         "/register/check",
+        "/quotas",
+        "/quotas/bob/revoke",
         "/requests/1/grant",
         "/requests/1/decline",
         "/projects",
@@ -151,6 +159,66 @@ def test_a_report_is_shown_once_and_kept_nowhere(
     assert "above the upper bound" not in "".join(capfd.readouterr())
 
 
+def send_file(clinic: ServedClinic, name: str, content: str) -> str:
+    """Send a file, and return its source."""
+    sent: dict[str, Any] = {"files": {"file": (name, io.BytesIO(content.encode()))}}
+    went = clinic.send("POST", "/register/upload", "steward", headers=HTML, **sent)
+    return str(went.headers["location"].partition("source=")[2])
+
+
+def test_a_graph_and_a_table_of_so_many_rows_are_registered(clinic: ServedClinic) -> None:
+    calls = send_file(
+        clinic, "calls.csv", "caller,called\n" + "\n".join(f"{at},{at + 1}" for at in range(30))
+    )
+    ends = {"left": "caller", "right": "called", "max_degree": "5"}
+    graph = {"source": calls, "table": "calls", "protects": "node", "epsilon": "1", **ends}
+    refused = clinic.send("POST", "/register", "steward", data=graph | {"twin": "declared"}, headers=HTML)
+    assert (refused.status_code, "SF-W192" in refused.text) == (400, True)
+    done = clinic.send("POST", "/register", "steward", data=graph, headers=HTML)
+    assert "calls is registered" in done.text
+    members = send_file(clinic, "members.csv", "age\n" + "\n".join(str(20 + at) for at in range(12)))
+    table = {"source": members, "table": "members", "protects": "row-replaced", "rows": "11", "epsilon": "1"}
+    table |= {"kind-0": "number", "low-0": "0", "high-0": "110", "step-0": "0.5"}
+    wrong = clinic.send("POST", "/register", "steward", data=table, headers=HTML)
+    assert wrong.status_code == 400
+    right = table | {"rows": "12", "twin": "declared"}
+    done = clinic.send("POST", "/register", "steward", data=right, headers=HTML)
+    assert "Its twin is published" in done.text
+    found = clinic.lab.table("members")
+    assert (found.public_rows, found.neighbours.value) == (12, "replace-one")
+    assert [each.name for each in clinic.lab.published()] == ["members_synthetic"]
+    for name in ("calls", "members"):
+        clinic.lab.drop(name)
+
+
+def test_a_table_whose_twin_cannot_be_bought_is_registered_without_it(clinic: ServedClinic) -> None:
+    source = send_file(clinic, "few.csv", "age\n20\n30\n")
+    said = {"source": source, "table": "few", "protects": "row", "epsilon": "1", "twin": "bought"}
+    said |= {"twin_rho": "9", "kind-0": "number", "low-0": "0", "high-0": "110"}
+    done = clinic.send("POST", "/register", "steward", data=said, headers=HTML)
+    assert (done.status_code, "few is registered" in done.text) == (200, True)
+    assert "Its twin is published" not in done.text
+    assert 'class="problem"' in done.text
+    clinic.lab.drop("few")
+
+
+def test_a_quota_is_granted_and_revoked(clinic: ServedClinic) -> None:
+    said = {"analyst": "eve", "epsilon": "0.5", "delta": "1e-9", "columns": "visits"}
+    granted = clinic.send("POST", "/quotas", "steward", data=said, headers=HTML)
+    assert granted.headers["location"] == "/quotas?done=granted"
+    eve = next(each for each in clinic.lab.analysts() if each.name == "eve")
+    assert (eve.tables, [each.epsilon for each in eve.quotas]) == (("visits",), [0.5])
+    shown = clinic.send("GET", "/quotas", "steward", headers=HTML).text
+    assert "eve" in shown
+    assert "has no token for this server" in shown
+    wrong = clinic.send("POST", "/quotas", "steward", data=said | {"epsilon": "much"}, headers=HTML)
+    assert (wrong.status_code, "SF-W192" in wrong.text) == (400, True)
+    both = clinic.send("POST", "/quotas", "steward", data=said | {"later": "yes"}, headers=HTML)
+    assert "SF-C117" in both.text
+    assert clinic.send("POST", "/quotas/eve/revoke", "steward", headers=HTML).status_code == 303
+    assert "eve" not in [each.name for each in clinic.lab.analysts() if each.quotas]
+
+
 def test_analysts_see_their_own_requests_and_projects_alone(clinic: ServedClinic) -> None:
     clinic.lab.request("bob", epsilon=1, reason="for the night shift")
     clinic.lab.create_project("nights", purpose="who works at night", epsilon=1, members=["bob"])
@@ -161,6 +229,43 @@ def test_analysts_see_their_own_requests_and_projects_alone(clinic: ServedClinic
     finally:
         clinic.lab.request_desk.decline(1, "a test")
         clinic.lab.close_project("nights")
+
+
+def test_a_member_without_a_quota_asks_within_a_project(clinic: ServedClinic) -> None:
+    people = clinic.context.people
+    people.add_person("emmy", "analyst")
+    cookie = people.make_token("emmy", purpose="page")
+    headers = HTML | {"cookie": f"sfumato={cookie}"}
+
+    def send(method: str, path: str, **more: Any) -> Any:
+        return clinic.client.request(method, path, headers=headers, **more)
+
+    for path in ("/", "/ask", "/tables", "/models", "/synthetic", "/streams", "/requests", "/feeds"):
+        assert send("GET", path).status_code == 200, path
+    assert "You have no quota yet" in send("GET", "/ask").text
+    clinic.lab.create_project("falls", purpose="why people fall", epsilon=2, members=["emmy"])
+    said = {"csrf": make_csrf_token(cookie), "sql": "SELECT COUNT(*) AS n FROM visits", "epsilon": "0.5"}
+    quoted = send("POST", "/ask", data=said | {"project": "falls"}).text
+    assert "left now for project falls" in quoted
+    spent = clinic.lab.projects("emmy")[0].quotas[0].left_epsilon
+    done = send("POST", "/ask/release", data=said | {"project": "falls"})
+    assert done.status_code == 303
+    found = next(each for each in clinic.lab.projects("emmy")[0].quotas if "patient_id" in each.name)
+    assert (spent, found.left_epsilon) == (2, 1.5)
+    entry = done.headers["location"].rpartition("/")[2]
+    assert send("GET", f"/feeds/released/entry_{entry}.csv").status_code == 200
+
+    # Somebody else's project, and one that has ended, is refused before anything is charged.
+    def count_charges() -> int:
+        return sum(each.kind == "charge" for each in clinic.lab.ledger.read_entries())
+
+    before = count_charges()
+    assert send("POST", "/ask/release", data=said | {"project": "nights"}).status_code in (400, 403, 404)
+    clinic.lab.close_project("falls")
+    ended = send("POST", "/ask/release", data=said | {"project": "falls", "epsilon": "0.25"})
+    assert ended.status_code in (400, 403)
+    assert count_charges() == before > 0
+    people.remove_person("emmy")
 
 
 def test_what_is_typed_is_escaped(clinic: ServedClinic) -> None:

@@ -36,7 +36,7 @@ def lab(tmp_path: Path) -> sf.Lab:
 def test_every_population_has_its_own_words(lab: sf.Lab) -> None:
     visits, votes = describe_promise(lab, 0.1).populations
     assert visits.sentence.startswith("Someone who is 50:50 unsure whether you are in these data")
-    assert visits.sentence.endswith("is right at most 73 times in 100, whatever is ever asked.")
+    assert visits.sentence.endswith("is right at most 73.2 times in 100, whatever is ever asked.")
     assert visits.tables == (("visits", "all rows of one person, of which at most 2 are used"),)
     assert not visits.is_weak
     assert "what your rows say is" in votes.sentence
@@ -81,7 +81,7 @@ def test_the_picture_shows_the_bound(baseline: float, people: int) -> None:
     before, after = risk.counts
     assert risk.people == people
     assert before == round(baseline * people)
-    assert after == round(bound_risk(1, 0, baseline) * people)
+    assert after - 1 < bound_risk(1, 0, baseline) * people <= after
     drawn = risk.draw_icons("r")
     assert drawn.count('class="icon-full"') == before
     assert drawn.count('class="icon-ringed"') == after - before
@@ -94,8 +94,9 @@ def test_a_guarantee_that_promises_little_says_so() -> None:
 
 def test_the_odds_picture_has_the_guesses_of_the_sentence() -> None:
     drawn = draw_odds(sf.Budget(1).epsilon, sf.Budget(1).delta)
-    assert drawn.count('class="icon-ringed"') == 23
-    assert "at most 73 are right" in drawn
+    # 73.1059 of 100: people are drawn whole, and both figures are rounded up.
+    assert drawn.count('class="icon-ringed"') == 24
+    assert "at most 73.2 are right" in drawn
 
 
 @pytest.mark.parametrize(

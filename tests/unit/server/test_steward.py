@@ -55,7 +55,8 @@ def send_csv(clinic: ServedClinic, content: bytes) -> Any:
 
 def test_a_table_from_a_folder_of_the_machine(clinic: ServedClinic) -> None:
     assert clinic.send("GET", "/api/sources", "steward").json() == {
-        "sources": ["deep/events.parquet", "link.parquet"]
+        "sources": ["deep/events.parquet", "link.parquet"],
+        "databases": [],
     }
     source = {"path": "deep/events.parquet"}
     checked = register(clinic, "events", source, "/api/tables/check").json()

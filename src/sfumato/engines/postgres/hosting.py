@@ -6,8 +6,8 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from sfumato.engines.postgres import PostgresEngine
-from sfumato.engines.postgres.connection import identify_database
-from sfumato.engines.postgres.sources import is_address, parse_address
+from sfumato.engines.postgres.connection import identify_database, open_writer
+from sfumato.engines.postgres.sources import is_address, list_tables_of, parse_address
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,6 +18,7 @@ __all__ = [
     "RUNS_APART",
     "is_address",
     "is_source",
+    "list_tables",
     "locate_snapshots",
     "name_home",
     "open_engine",
@@ -41,6 +42,12 @@ def locate_snapshots(source: str) -> str:
 def name_home(address: str) -> str:
     """Return a name of the database alone: two users of one have one home."""
     return f"postgres:{sha256(repr(identify_database(address)).encode()).hexdigest()[:12]}"
+
+
+def list_tables(address: str) -> dict[str, str]:
+    """Return the tables and views of a database that its user may read: the source of each, by its name."""
+    with open_writer(address) as connection:
+        return {name: f"{address}#{name}" for name in list_tables_of(connection)}
 
 
 def open_engine(address: str, folder: Path, schema: str) -> PostgresEngine:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urldefrag
+from urllib.parse import quote, unquote, urldefrag
 
 from sfumato.engines.ingest import DATES, NUMBERS, OTHERS, TEXTS, no_such_column, not_a_column_type
 from sfumato.errors import UsageError
@@ -116,6 +116,25 @@ def list_columns(connection: Connection[Any], address: Address) -> dict[str, str
         except UsageError:  # a type that cannot be used
             kinds[name] = OTHERS
     return kinds
+
+
+_TABLES = """
+    SELECT nspname, relname FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
+    WHERE relkind IN ('r', 'v', 'm', 'f', 'p') AND NOT relispartition
+    AND nspname <> 'information_schema' AND NOT starts_with(nspname, 'pg_')
+    AND NOT starts_with(nspname, 'sfumato_')
+    AND has_schema_privilege(pg_namespace.oid, 'USAGE') AND has_table_privilege(pg_class.oid, 'SELECT')
+    ORDER BY nspname, relname"""
+"""Snapshots of labs are left out: what is in their schemas belongs to the labs."""
+
+
+def list_tables_of(connection: Connection[Any]) -> list[str]:
+    """Return the tables and views that may be read, each as it is written behind the # of an address."""
+    return [".".join(map(_quote_part, row)) for row in connection.execute(_TABLES)]
+
+
+def _quote_part(name: str) -> str:
+    return quote(name, safe="").replace(".", "%2E")
 
 
 def _kind(name: str, types: dict[str, tuple[str, bool, bool]]) -> Kind:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato.engines.spark import Folder, SparkEngine, Tables, find_session
 from sfumato.engines.spark.connection import read_setting
 from sfumato.engines.spark.places import SETTING, unreachable_folder
-from sfumato.engines.spark.sources import SCHEME, is_address, is_frame
+from sfumato.engines.spark.sources import SCHEME, is_address, is_frame, list_tables_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,6 +18,7 @@ __all__ = [
     "RUNS_APART",
     "is_address",
     "is_source",
+    "list_tables",
     "locate_snapshots",
     "name_home",
     "open_engine",
@@ -48,6 +49,12 @@ def locate_snapshots(source: Any) -> str:
 def name_home(address: str) -> str:
     """Return the address itself: it names a schema and holds no secret."""
     return address
+
+
+def list_tables(address: str) -> dict[str, str]:
+    """Return the tables and views of a schema: the source of each, by its name."""
+    schema = address.removeprefix(SCHEME)
+    return {name: f"{SCHEME}{schema}.{name}" for name in list_tables_of(find_session(address), schema)}
 
 
 def open_engine(address: str, folder: Path, schema: str) -> SparkEngine:

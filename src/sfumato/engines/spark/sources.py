@@ -109,6 +109,14 @@ def list_columns(frame: DataFrame) -> dict[str, str]:
     return kinds
 
 
+def list_tables_of(session: SparkSession, schema: str) -> list[str]:
+    """Return the tables and views of a schema that can be named without quotes."""
+    if not session.catalog.databaseExists(schema):
+        raise UsageError("SF-C202", "There is no such schema.", schema=schema)
+    found = [each.name for each in session.catalog.listTables(schema) if not each.isTemporary]
+    return sorted(name for name in found if name.isidentifier() and name.isascii())
+
+
 def _position(names: Sequence[str], wanted: str) -> int:
     places = [place for place, name in enumerate(names) if name == wanted]
     if len(places) == 1:

@@ -16,6 +16,7 @@ from sfumato.curator.catalog.chosen import ChosenBound
 from sfumato.curator.catalog.columns import UnboundedColumn
 from sfumato.curator.gate import decode_answer
 from sfumato.curator.payer import Payer
+from sfumato.curator.plan.noisy_sum import NoisySum
 from sfumato.curator.plan.plan import plan_question
 from sfumato.curator.plan.priced import Plan
 from sfumato.curator.plan.spend import PureSpend
@@ -191,7 +192,7 @@ def buy_bounds(
     released = payer.pay(plan, f"choose {', '.join(map(_name_choice, choices))} of {table.name}")
     bounds, chosen = {}, []
     for answer, step, each in zip(decode_answer(released.answer), plan.steps, choices, strict=True):
-        found = each.pick(answer[0], _noise_of(step))
+        found = each.pick(answer[0], count_noise(step))
         if found is None:
             raise _hidden(table, each, answer[0])
         bounds[each] = found[0]
@@ -229,11 +230,12 @@ def _count_units(relation: Any, cells: Any) -> Question:
     return Question(relation, (cells,), (Output("cell", GroupKey(0)), Output("units", CountOf())))
 
 
-def _noise_of(step: Sums) -> Noise:
-    noise = step.measured[0].noise
-    if noise is None:
+def count_noise(step: Sums) -> Noise:
+    """Return the noise of a step that counts units, and nothing else."""
+    [counted] = step.measured
+    if not isinstance(counted, NoisySum) or counted.noise is None:
         raise AssertionError(step)
-    return noise
+    return counted.noise
 
 
 def _name_choice(each: OpenChoice) -> str:
@@ -243,7 +245,7 @@ def _name_choice(each: OpenChoice) -> str:
 def _require_servable(table: Table, plan: QuestionPlan, each: OpenChoice) -> None:
     """Refuse noise that would hide any table there could be: this follows from public facts."""
     units = MOST_UNITS if table.public_rows is None else table.public_rows
-    noise = next(_noise_of(step) for step in plan.steps if isinstance(step, Sums))
+    noise = next(count_noise(step) for step in plan.steps if isinstance(step, Sums))
     radius = noise.half_width(0.95)
     if radius < units:
         return

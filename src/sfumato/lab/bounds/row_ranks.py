@@ -61,7 +61,7 @@ def ask_row_bound(payer: Payer, question: Question, text: str) -> Measure[Chosen
         return price_question(resolved, payer.spend(resolved.table, resolved.needs, spending))
 
     def read(plan: QuestionPlan, released: Released) -> ChosenRange:
-        noise = plan.measured[0].noise
+        noise = plan.measured_alone[0].noise
         if noise is None:
             raise AssertionError(plan)
         counts = decode_answer(released.answer)[0][0]
@@ -80,7 +80,7 @@ def ask_row_bound(payer: Payer, question: Question, text: str) -> Measure[Chosen
 
 
 def _row_bound_error(plan: QuestionPlan, spending: Spending) -> SentenceError:
-    noise = plan.measured[0].noise
+    noise = plan.measured_alone[0].noise
     off = 0 if noise is None else noise.half_width(0.95)
     return SentenceError(f"each count of units is off by {off:,} at 95 %; refused where all are smaller")
 

@@ -32,6 +32,7 @@ from sfumato.curator.question.measurement import (
 )
 from sfumato.curator.question.relation import FunctionCall, Literal, Name, UnitAggregate
 from sfumato.errors import PolicyError
+from sfumato.lab.bounds.choosing import count_noise
 from sfumato.lab.bounds.contributions import UnitTotals, find_only_sum
 from sfumato.privacy.bound_choice import QUESTIONS_EACH
 from sfumato.privacy.exact import format_short, parse_positive
@@ -166,10 +167,8 @@ class TuningPlan:
         """Return the bounds with the least expected error; refuse where noise hides all units."""
         found = []
         for axis, answer, step in zip(self.axes, decode_answer(released.answer), plan.steps, strict=True):
-            noise = step.measured[0].noise
-            if noise is None:
-                raise AssertionError(step)
-            found.append(_Seen.of(axis, NoisyTail(tuple(answer[0][: len(axis.candidates)]), noise)))
+            counts = tuple(answer[0][: len(axis.candidates)])
+            found.append(_Seen.of(axis, NoisyTail(counts, count_noise(step))))
         amounts, groups = found[0], found[1] if self.groups is not None else _ONE_GROUP
         noisy = self._noise_each(for_epsilon) * np.outer(groups.bounds, amounts.bounds)
         kept = np.outer(groups.kept, amounts.kept)  # as if units in many groups had no more in each

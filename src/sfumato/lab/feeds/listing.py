@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sfumato.curator.catalog.publications import write_spend
-from sfumato.curator.payer import REVOKED, no_quota_error
+from sfumato.curator.payer import REVOKED
 from sfumato.errors import SfumatoError
 from sfumato.lab.feeds.feed import PUBLISHED, SYNTHETIC, Feed, FeedCard
 from sfumato.lab.feeds.naming import simplify_name
@@ -62,13 +62,10 @@ def find_released_feed(lab: LabAccess, owner: str | None, name: str) -> Feed:
     return found
 
 
-def require_quota(lab: LabAccess, analyst: str | None) -> None:
-    """Refuse an analyst from whom every quota was taken away: what they paid for is not read any more."""
-    if analyst is None:
-        return
+def has_quota(lab: LabAccess, analyst: str) -> bool:
+    """Return whether an analyst has a quota that was not revoked: without, what they paid for is not read."""
     held = [name for name in lab.ledger.list_accounts() if parse_account(name)[1] == analyst]
-    if all(lab.ledger.read_budget(name) == REVOKED for name in held):
-        raise no_quota_error(analyst)
+    return any(lab.ledger.read_budget(name) != REVOKED for name in held)
 
 
 def _make_feed(name: str, published: Published | PublishedTable) -> Feed:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
     from sfumato.ledger import Ledger
 
 PROOFS = "docs/proofs/"
+_PLACE = re.compile(r"(https?://[\w.-]+(:\d+)?(/[\w./~%@-]*)?|/?[\w.~%@-][\w./~%@-]*)", re.ASCII)
+"""Where proof notes may lie: no text that is markup, and no address of another kind."""
 """Where proof notes lie in the source of sfumato."""
 _README = """# {title}
 
@@ -87,6 +90,7 @@ def make_package(
 
 def build_files(lab: LabAccess, source: PackageSource, contact: str, proofs: str) -> dict[str, bytes]:
     """Return the files of a package by name."""
+    folder = _require_place(proofs)
     found = find_charges(lab.ledger, source.entries)
     answers = {"answer.csv": _write_csv(source.answer), "answer.parquet": _write_parquet(source.answer)}
     answers["answer.json"] = _write_json(source.details)
@@ -104,8 +108,8 @@ def build_files(lab: LabAccess, source: PackageSource, contact: str, proofs: str
         charges=found,
         not_covered=source.not_covered,
         who=", ".join(dict.fromkeys(each.analyst or "the steward" for each in found)) or "the steward",
-        contact=contact,
-        proofs=proofs if proofs.endswith("/") else f"{proofs}/",
+        contact=_one_line(contact)[:300],
+        proofs=folder,
     )
     card = make_card(facts)
     receipts = {f"receipt-{each.entry}.json": _write_json(_make_receipt(lab.ledger, each)) for each in found}
@@ -174,6 +178,17 @@ def zip_files(files: dict[str, bytes]) -> bytes:
         for name, content in files.items():
             archive.writestr(zipfile.ZipInfo(name), content, zipfile.ZIP_DEFLATED)
     return buffer.getvalue()
+
+
+def _require_place(proofs: str) -> str:
+    """Return an address or folder with a slash behind it; a card is Markdown, and no other text goes in."""
+    if len(proofs) > 300 or not _PLACE.fullmatch(proofs):
+        raise UsageError(
+            "SF-W203",
+            "Proof notes are named by the address of a web page or by a folder.",
+            try_='proofs="https://example.org/proofs/"',
+        )
+    return proofs if proofs.endswith("/") else f"{proofs}/"
 
 
 def _read_release(lab: LabAccess, release: Release | UnionAnswer, title: str) -> PackageSource:

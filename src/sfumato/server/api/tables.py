@@ -9,7 +9,8 @@ from starlette.responses import PlainTextResponse
 
 from sfumato.server.access import Role, Visitor, allow
 from sfumato.server.context import ServerContext, get_context
-from sfumato.server.steward import tables
+from sfumato.server.problems import write_problem
+from sfumato.server.steward import sources, tables
 from sfumato.server.wire import FactsBody, WireBody
 
 router = APIRouter(prefix="/api", tags=["tables"])
@@ -31,7 +32,14 @@ class UploadBody(WireBody):
     upload: StrictStr = Field(max_length=100)
 
 
-SourceBody = PathBody | UploadBody
+class DatabaseBody(WireBody):
+    """A table in one of the databases that the server may read, by the names that /api/sources gives."""
+
+    database: StrictStr = Field(min_length=1, max_length=1000)
+    table: StrictStr = Field(min_length=1, max_length=1000, examples=["public.visits"])
+
+
+SourceBody = PathBody | UploadBody | DatabaseBody
 
 
 class DraftBody(WireBody):
@@ -80,7 +88,7 @@ async def upload(
     format_: Annotated[Literal["parquet", "csv"], Query(alias="format")],
 ) -> dict[str, Any]:
     """Take a table as the body of the request, and return the name by which it can be registered."""
-    kept = await run_in_threadpool(tables.UploadedTable, context, format_)
+    kept = await run_in_threadpool(sources.UploadedTable, context, format_)
     try:
         async for part in request.stream():
             await run_in_threadpool(kept.write, part)
@@ -93,8 +101,13 @@ async def upload(
 
 @router.get("/sources", response_model=FactsBody)
 def list_sources(visitor: Steward, context: Context) -> dict[str, Any]:
-    """Return the files on the server's machine that may be registered."""
-    return {"sources": list(tables.list_sources(context))}
+    """Return the files and the tables of databases that may be registered."""
+    databases = [
+        {"database": each.name, "tables": list(each.tables)}
+        | ({} if each.problem is None else {"problem": write_problem(each.problem)})
+        for each in sources.list_databases(context)
+    ]
+    return {"sources": list(sources.list_sources(context)), "databases": databases}
 
 
 @router.post("/tables/draft", response_class=PlainTextResponse)

@@ -12,16 +12,25 @@ from sfumato.curator.catalog.schema_file import Schema
 from sfumato.curator.payer import population_account
 from sfumato.errors import UsageError
 from sfumato.privacy.budget import Budget
-from sfumato.privacy.neighbours import ADD_REMOVE
+from sfumato.privacy.graph_units import Edge, Node
+from sfumato.privacy.neighbours import ADD_REMOVE, REPLACE_ONE
 from sfumato.privacy.units import PUBLIC, ROW, Unit
-from sfumato.server.facts.typed import read_typed_number, split_names, wrong_field_error
+from sfumato.server.facts.typed import (
+    read_optional_number,
+    read_typed_number,
+    read_typed_whole,
+    split_names,
+    wrong_field_error,
+)
 from sfumato.server.steward.tables import list_source_columns
+from sfumato.synth import Twin
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from sfumato.curator.catalog.columns import DeclaredColumn
     from sfumato.lab.lab import Lab
+    from sfumato.privacy.graph_units import Protected
     from sfumato.server.context import ServerContext
 
 KINDS: Final = {
@@ -38,8 +47,20 @@ PROTECTS: Final = {
     "": "choose who is protected …",
     "column": "everyone named in a column, with all their rows",
     "row": "each row: one row is one person, and nobody has two",
+    "row-replaced": "each row, and how many rows there are is public",
+    "node": "each node of a graph, with all its edges",
+    "edge": "each edge of a graph, and not how many a node has",
     "public": "nobody: the table is public",
 }
+
+_ROWS: Final = {"row": ROW, "row-replaced": ROW, "public": PUBLIC}
+_GRAPHS: Final[dict[str, type[Node] | type[Edge]]] = {"node": Node, "edge": Edge}
+TWINS: Final = {
+    "": "no twin",
+    "declared": "a twin of made-up rows as declared, for nothing",
+    "bought": "a twin that resembles the table, charged to its budget once",
+}
+"""Whether a stand-in is published with the table, to rehearse questions on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +73,7 @@ class TypedColumn:
     kind: str = ""
     low: str = ""
     high: str = ""
+    step: str = ""
     values: str = ""
     missing: str = ""
     constant: bool = False
@@ -59,11 +81,12 @@ class TypedColumn:
 
     def read(self) -> DeclaredColumn:
         """Return the declared column, or refuse what cannot be read, by the name of the column."""
-        rules = {"constant": self.constant}
+        rules: dict[str, Any] = {"constant": self.constant}
         match self.kind:
             case "number":
-                bounds = [read_typed_number(each, self.name) for each in (self.low, self.high)]
-                return between(*bounds, missing=self._read_missing(read_typed_number), **rules)
+                low, high = (read_typed_number(each, self.name) for each in (self.low, self.high))
+                step = read_optional_number(self.step, self.name)
+                return between(low, high, step, missing=self._read_missing(read_typed_number), **rules)
             case "date":
                 days = [_read_moment(each, self.name) for each in (self.low, self.high)]
                 return between(days[0], days[1], missing=self._read_missing(_read_moment), **rules)
@@ -94,10 +117,19 @@ class TypedDeclaration:
     protects: str = ""
     unit: str = ""
     max_rows: str = ""
+    rows: str = ""
+    """How many rows there are, where that is public."""
+    left: str = ""
+    right: str = ""
+    """The columns of a graph's edges: from which node, and to which."""
+    max_degree: str = ""
     population: str = ""
     """The population that shares its budget with this table; empty for one that is named by its column."""
     epsilon: str = ""
     delta: str = ""
+    twin: str = ""
+    """Whether a stand-in of made-up rows is published too: not, as declared, or with what ρ buys."""
+    twin_rho: str = ""
     known: dict[str, str] = field(default_factory=dict)
     """Populations that have a budget, each with its budget in words."""
 
@@ -113,20 +145,37 @@ class TypedDeclaration:
         """Return what is declared, as a schema file would say it."""
         if not self.table.strip():
             raise wrong_field_error("name of the table", "visits")
-        used = {each.name: each.read() for each in self.columns if each.kind}
-        return Schema(self._read_unit(), used, self._read_budget(), ADD_REMOVE, None)
+        used = {} if self.is_graph else {each.name: each.read() for each in self.columns if each.kind}
+        neighbours, rows = ADD_REMOVE, None
+        if self.protects == "row-replaced":
+            neighbours, rows = REPLACE_ONE, read_typed_whole(self.rows, "number of rows")
+        return Schema(self._read_unit(), used, self._read_budget(), neighbours, rows)
 
-    def _read_unit(self) -> Unit:
-        if self.protects == "row":
-            return ROW
-        if self.protects == "public":
-            return PUBLIC
+    def read_twin(self) -> Twin | None:
+        """Return the stand-in that is to be published too; None for none."""
+        if not self.twin:
+            return None
+        if self.is_graph:
+            raise wrong_field_error("twin", "a graph has none")
+        if self.twin != "bought":
+            return Twin()
+        return Twin(rho=read_typed_number(self.twin_rho, "ρ of the twin"))
+
+    @property
+    def is_graph(self) -> bool:
+        """Whether the rows are edges, so that no column of them is declared."""
+        return self.protects in _GRAPHS
+
+    def _read_unit(self) -> Protected:
+        if self.protects in _ROWS:
+            return _ROWS[self.protects]
+        of = self.population or None
+        if self.is_graph:
+            degree = read_typed_whole(self.max_degree, "most edges of one node")
+            return _GRAPHS[self.protects](self.left, self.right, degree, of)
         if self.protects != "column" or not self.unit:
             raise wrong_field_error("who is protected", "the column that names a person")
-        rows = self.max_rows.strip()
-        if not (rows.isascii() and rows.isdigit() and len(rows) < 10):
-            raise wrong_field_error("most rows of one unit", "20")
-        return Unit(self.unit, int(rows), self.population or None)
+        return Unit(self.unit, read_typed_whole(self.max_rows, "most rows of one unit"), of)
 
     def _read_budget(self) -> Budget | None:
         if not self.epsilon.strip() and not self.delta.strip():
@@ -138,7 +187,7 @@ class TypedDeclaration:
 def begin_declaration(context: ServerContext, source: str) -> TypedDeclaration:
     """Return an empty form for a source. Its types are looked at, and no row."""
     kinds = list_source_columns(context, read_source(source))
-    csv = source.lower().endswith(".csv")
+    csv = source.startswith(("upload:", "path:")) and source.lower().endswith(".csv")
     columns = tuple(TypedColumn(name, kind, in_csv=csv) for name, kind in kinds.items())
     return TypedDeclaration(source, columns, known=list_budgets(context.lab))
 
@@ -147,7 +196,21 @@ def read_declaration(context: ServerContext, fields: Mapping[str, str]) -> Typed
     """Return the form as it was typed. Columns are those of the source, whatever was sent."""
     empty = begin_declaration(context, fields.get("source", ""))
     columns = tuple(_read_column(each, at, fields) for at, each in enumerate(empty.columns))
-    names = ("table", "protects", "unit", "max_rows", "population", "epsilon", "delta")
+    names = (
+        "table",
+        "protects",
+        "unit",
+        "max_rows",
+        "rows",
+        "left",
+        "right",
+        "max_degree",
+        "population",
+        "epsilon",
+        "delta",
+        "twin",
+        "twin_rho",
+    )
     said: dict[str, Any] = {name: fields.get(name, "")[:200] for name in names}
     return replace(empty, columns=columns, **said)
 
@@ -155,6 +218,9 @@ def read_declaration(context: ServerContext, fields: Mapping[str, str]) -> Typed
 def read_source(source: str) -> dict[str, str]:
     """Return the source that a form names, such as "upload:…", in the form that registering takes."""
     kind, _, name = source.partition(":")
+    if kind == "database":
+        database, _, table = name.rpartition("#")
+        return {"database": database, "table": table}
     return {"upload": name} if kind == "upload" else {"path": name}
 
 
@@ -170,7 +236,7 @@ def list_budgets(lab: Lab) -> dict[str, str]:
 
 def _read_column(empty: TypedColumn, at: int, fields: Mapping[str, str]) -> TypedColumn:
     said: dict[str, Any] = {
-        name: fields.get(f"{name}-{at}", "")[:20_000] for name in ("low", "high", "values", "missing")
+        name: fields.get(f"{name}-{at}", "")[:20_000] for name in ("low", "high", "step", "values", "missing")
     }
     kind = fields.get(f"kind-{at}", "")
     constant = bool(fields.get(f"constant-{at}"))

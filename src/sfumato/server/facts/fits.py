@@ -7,14 +7,17 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
+from sfumato import viz
 from sfumato.lab.remote.parameters import GENERATORS
+from sfumato.privacy.exact import format_bound
 from sfumato.server.facts.typed import read_optional_number, read_typed_number, wrong_field_error
 from sfumato.server.remote.sent_values import EvaluateJobBody, FitJobBody, ReportJobBody, SampleJobBody
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from sfumato.server.jobs.store import ServerJob
+    from sfumato.viz import Chart
 
 CLASSIFIERS: Final = (
     "LogisticRegression",
@@ -45,6 +48,29 @@ class MeasuredLine:
 
 
 @dataclass(frozen=True, slots=True)
+class MeasuredCurve:
+    """A curve whose points were measured privately, each with its interval."""
+
+    name: str
+    picture: Chart
+    header: tuple[str, ...]
+    points: tuple[tuple[float, ...], ...]
+    """Place, value, and the ends of the interval, of each point."""
+
+    @classmethod
+    def read(
+        cls, name: str, draw: Callable[..., Chart], titles: tuple[str, str], found: Sequence[Any]
+    ) -> MeasuredCurve:
+        """Return a curve as an evaluation has it: pairs of a place and what was measured there."""
+        points = tuple((at, *measured[:3]) for at, measured in found)
+        return cls(name, draw(*zip(*points, strict=True)), (*titles, "95 % interval"), points)
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """Return the points as the cells of a table."""
+        return [(f"{x:.3f}", f"{y:.3f}", f"{low:.3f} to {high:.3f}") for x, y, low, high in self.points]
+
+
+@dataclass(frozen=True, slots=True)
 class JobView:
     """A job as a page shows it."""
 
@@ -65,6 +91,12 @@ class JobView:
         return self.job.kind in ("sample", "report") or (
             isinstance(model, dict) and model.get("name") in GENERATORS
         )
+
+    @property
+    def can_be_published(self) -> bool:
+        """Whether rows of what the job made can be published: those of marginals, which have a card."""
+        model = self.job.body.get("model")
+        return self.job.kind == "fit" and isinstance(model, dict) and model.get("name") == "Marginals"
 
     @property
     def about(self) -> list[tuple[str, str]]:
@@ -96,11 +128,24 @@ class JobView:
         return [MeasuredLine(said, *found[name][:3]) for name, said in names.items() if found.get(name)]
 
     @property
+    def curves(self) -> list[MeasuredCurve]:
+        """The ROC curve and the calibration of a classifier, of the numbers that were released."""
+        drawn = (
+            ("roc", viz.roc_curve, "share of the first class", "share of the second class"),
+            ("calibration", viz.calibration_curve, "predicted chance", "observed share"),
+        )
+        return [
+            MeasuredCurve.read(name, draw, (x, y), self.outcome[name])
+            for name, draw, x, y in drawn
+            if self.outcome.get("form") == "evaluation" and self.outcome.get(name)
+        ]
+
+    @property
     def guarantee(self) -> list[tuple[str, str]]:
         """What the result cost, as names and texts."""
         said = self.outcome.get("guarantee") or {}
-        cost = f"ε = {said['epsilon']}" if "epsilon" in said else ""
-        cost += f", δ = {said['delta']:.3g}" if said.get("delta") else ""
+        cost = f"ε = {format_bound(said['epsilon'], 6, up=True)}" if "epsilon" in said else ""
+        cost += f", δ = {format_bound(said['delta'], 3, up=True)}" if said.get("delta") else ""
         pairs = [
             ("protects", said.get("unit")),
             ("cost at most", cost),

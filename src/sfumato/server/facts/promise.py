@@ -12,7 +12,7 @@ from sfumato.lab.budget_view import list_blocks
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.deployments import DEPLOYMENTS
 from sfumato.privacy.exact import format_short
-from sfumato.privacy.explain import WEAK, Explanation, explain, say_in_100
+from sfumato.privacy.explain import WEAK, Explanation, explain
 from sfumato.privacy.graph_units import names_edges
 from sfumato.privacy.neighbours import Neighbours
 from sfumato.privacy.risk import bound_risk
@@ -49,9 +49,9 @@ class PromisedRisk:
 
     @property
     def counts(self) -> tuple[int, int]:
-        """How many of them it happens to without taking part, and at most with it; both rounded."""
+        """How many of them it happens to without taking part, rounded, and at most with it, rounded up."""
         before = max(1, round(self.baseline * self.people))
-        return before, max(before, round(self.highest * self.people))
+        return before, max(before, count_at_most(self.highest, self.people))
 
     @property
     def sentence(self) -> str:
@@ -100,8 +100,8 @@ class PopulationPromise:
     @property
     def sentence(self) -> str:
         """The promise in one sentence."""
-        right = say_in_100(100 * self.explanation.success).replace("in 100", "times in 100")
-        return f"{self._doubt()} is right at most {right}, whatever is ever asked."
+        right = say_at_most(self.explanation.success)
+        return f"{self._doubt()} is right at most {right} times in 100, whatever is ever asked."
 
     @property
     def is_weak(self) -> bool:
@@ -194,15 +194,29 @@ def parse_people(typed: str) -> int:
     return min(MOST_PEOPLE, max(1, int(digits))) if known else 100_000
 
 
+def say_at_most(share: float) -> str:
+    """Return a share in 100, with one digit behind the point and more near 100, rounded up."""
+    percent = min(100.0, 100 * share)
+    rim = 100 - percent
+    digits = 1 if rim >= 1 or rim < 1e-9 else 1 - math.floor(math.log10(rim))
+    return f"{math.ceil(percent * 10**digits - 1e-7) / 10**digits:.{digits}f}".removesuffix(".0")
+
+
+def count_at_most(share: float, people: int) -> int:
+    """Return how many people a share is, rounded up."""
+    return min(people, math.ceil(share * people - 1e-9))
+
+
 def draw_odds(epsilon: Fraction, delta: Fraction, identity: str = "odds") -> str:
     """Return a picture of a hundred guesses whether someone is in the data, from 50:50, as SVG."""
-    right = round(_HUNDRED * explain(epsilon, delta).success)
+    success = explain(epsilon, delta).success
+    right = count_at_most(success, _HUNDRED)
     parts = [
         IconPart("right by a coin toss alone", 50, "full"),
         IconPart("at most right because of all answers together", right - 50, "ringed"),
         IconPart("wrong", _HUNDRED - right, "outline"),
     ]
-    title = f"Of 100 guesses whether someone is in the data, at most {right} are right."
+    title = f"Of 100 guesses whether someone is in the data, at most {say_at_most(success)} are right."
     return icon_array(parts, title=title, identity=identity)
 
 
@@ -229,8 +243,8 @@ def _compare(who: str, what: str, budget: Budget, source: str, baseline: float) 
         what,
         format_short(budget.epsilon),
         format_short(budget.delta) if budget.delta else "0",
-        say_in_100(100 * told.success),
-        say_in_100(100 * bound_risk(budget.epsilon, budget.delta, baseline)),
+        f"{say_at_most(told.success)} in 100",
+        f"{say_at_most(bound_risk(budget.epsilon, budget.delta, baseline))} in 100",
         source,
         who == "this lab",
     )

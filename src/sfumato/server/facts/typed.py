@@ -23,6 +23,14 @@ def read_optional_number(typed: str, name: str) -> Decimal | None:
     return read_typed_number(typed, name) if typed.strip() else None
 
 
+def read_typed_whole(typed: str, name: str) -> int:
+    """Return the whole number that was typed into a field; refuse what is none, by the field's name."""
+    said = typed.strip()
+    if not (said.isascii() and said.isdigit() and len(said) < 13):
+        raise wrong_field_error(name, "a whole number such as 20")
+    return int(said)
+
+
 def split_names(typed: str) -> list[str]:
     """Return the names that were typed, one a line or with commas between them."""
     lines = typed.splitlines() if "\n" in typed.strip() else typed.split(",")

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.curator.catalog.publications import write_spend
 from sfumato.curator.payer import no_quota_error
-from sfumato.errors import PolicyError
 from sfumato.lab.feeds.kept import open_kept_session
 from sfumato.lab.feeds.listing import (
     find_released_feed,
+    has_quota,
     list_published_feeds,
     list_released_feeds,
-    require_quota,
 )
 from sfumato.lab.feeds.shelf import FeedShelf, no_such_feed
 from sfumato.lab.remote.kept_answers import restrict_to_kept
@@ -36,11 +35,7 @@ def may_read_answers(lab: Lab, analyst: str | None) -> bool:
     Whoever was revoked does not read what they once paid for: a revoked token and a revoked quota mean that
     the steward wants them to see no more.
     """
-    try:
-        require_quota(lab, analyst)
-    except PolicyError:
-        return any(each.is_open for each in lab.projects(analyst))
-    return True
+    return analyst is None or has_quota(lab, analyst) or any(each.is_open for each in lab.projects(analyst))
 
 
 def require_reader(lab: Lab, analyst: str | None) -> None:
@@ -52,9 +47,8 @@ def require_reader(lab: Lab, analyst: str | None) -> None:
 def list_readable_feeds(lab: Lab, visitor: Visitor) -> tuple[Feed, ...]:
     """Return what a visitor may read: what was published, and what was released to them."""
     published = list_published_feeds(lab)
-    if visitor.role not in (Role.STEWARD, Role.ANALYST):
+    if visitor.role not in (Role.STEWARD, Role.ANALYST) or not may_read_answers(lab, visitor.analyst):
         return published
-    require_reader(lab, visitor.analyst)
     return (*list_released_feeds(lab, visitor.analyst), *published)
 
 
@@ -72,7 +66,7 @@ def open_free_session(context: ServerContext, visitor: Visitor) -> Session:
     if visitor.project is not None:
         # Members, days and tables of the project are checked, as for a question.
         return restrict_to_kept(open_session(context, visitor))
-    require_quota(context.lab, visitor.analyst)
+    require_reader(context.lab, visitor.analyst)
     return open_kept_session(context.lab, visitor.analyst)
 
 

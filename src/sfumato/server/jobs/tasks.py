@@ -67,14 +67,19 @@ def check_sent(store: JobStore, session: Session, owner: str, body: Mapping[str,
         replay_rows(session, body["table"])
 
 
-def find_fit(store: JobStore, id_: str, owner: str) -> ServerJob:
-    """Return a fit of a person that is done."""
+def find_fit(store: JobStore, id_: str, owner: str | None) -> ServerJob:
+    """Return a fit of a person that is done; for None, of anyone."""
     job = store.find_job(id_, owner)
     if job.kind != "fit" or job.state is not JobState.DONE:
         raise PolicyError(
             "SF-W169", "There is no model in this job.", state=job.state.value, try_="a fit that is done"
         )
     return job
+
+
+def rebuild_generator(session: Session, fit: ServerJob) -> Any:
+    """Return the generator that a fit made, from what the ledger keeps, which costs nothing."""
+    return _fit_model(restrict_to_kept(session), fit.body)
 
 
 # ---- the work ----------------------------------------------------------------------------------------------
@@ -104,7 +109,7 @@ def _sample(work: JobWork) -> dict[str, Any]:
     from pyarrow import parquet
 
     fitted = find_fit(work.store, work.body["model"], work.job.owner)
-    generator = _fit_model(restrict_to_kept(work.session), fitted.body)
+    generator = rebuild_generator(work.session, fitted)
     named = {"seed": "seed", "key": "row_key", "labels": "labels"}
     arguments = {name: work.body[sent] for name, sent in named.items() if work.body.get(sent) is not None}
     try:
@@ -147,7 +152,7 @@ def _evaluate(work: JobWork) -> dict[str, Any]:
 
 def _report(work: JobWork) -> dict[str, Any]:
     fitted = find_fit(work.store, work.body["model"], work.job.owner)
-    generator = _fit_model(restrict_to_kept(work.session), fitted.body)
+    generator = rebuild_generator(work.session, fitted)
     names = (*_SPEND, "target", "rows", "seed", "rows_per_unit", "split", "confidence")
     return write_report(work.session.report(generator, **_rows_and(work, names)))
 

@@ -20,7 +20,7 @@ from sfumato.server.pages import (
 )
 from sfumato.server.pages.results import models, streams, synthetic
 from sfumato.server.pages.teaching import learn, promise
-from sfumato.server.pages.working import projects, requests
+from sfumato.server.pages.working import projects, quotas, requests
 
 ROUTERS: tuple[APIRouter, ...] = (
     static_files.router,
@@ -38,6 +38,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     synthetic.router,
     streams.router,
     requests.router,
+    quotas.router,
     projects.router,
     learn.router,
     promise.router,

@@ -32,6 +32,8 @@ class AskForm:
     groups: str = ""
     rows: str = ""
     preview: bool = False
+    project: str = ""
+    """The project whose quota pays; empty for the visitor's own."""
     form_key: str = field(default_factory=lambda: secrets.token_hex(16))
     """What tells this form from all others, so that pressing its button twice is one charge."""
 
@@ -68,7 +70,7 @@ class AskForm:
     def make_key(self) -> str:
         """Return the key of this form's question: once it is charged, sending the form again is free."""
         said = f"{self.sql}\n{self.spend}\n{self.epsilon}\n{self.delta}\n{self.error}\n{self.error_name}"
-        said += f"\n{self.groups}\n{self.rows}"
+        said += f"\n{self.groups}\n{self.rows}\n{self.project}"
         return f"page {self.form_key[:64]} {hashlib.sha256(said.encode()).hexdigest()[:16]}"
 
 

@@ -7,14 +7,15 @@ from fastapi import APIRouter, Depends, Form, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
 
 from sfumato.errors import SfumatoError
+from sfumato.lab.session import Session
 from sfumato.server.access import Role, Visitor, allow, open_session
 from sfumato.server.context import ServerContext, get_context
 from sfumato.server.pages.ask_form import AskForm
 from sfumato.server.pages.builder import COMPARISONS, FUNCTIONS, BuiltQuestion
+from sfumato.server.pages.paying import choose_payer, list_payers, open_session_if_any
 from sfumato.server.pages.quote_view import view_quote
 from sfumato.server.pages.release_view import ReleaseView, view_release
 from sfumato.server.pages.rendering import is_partial, render
-from sfumato.server.problems import find_status
 from sfumato.server.questions import quote_question, release_question
 from sfumato.server.wire import QuestionBody, SpendBody
 
@@ -40,10 +41,11 @@ def read_form(
     groups: Typed = "",
     rows: Typed = "",
     preview: Typed = "",
+    project: Typed = "",
     form_key: Typed = "",
 ) -> AskForm:
     """Return the fields of the form, as they were typed."""
-    form = AskForm(sql, spend, epsilon, delta, error, error_name, given, groups, rows, bool(preview))
+    form = AskForm(sql, spend, epsilon, delta, error, error_name, given, groups, rows, bool(preview), project)
     return replace(form, form_key=form_key) if form_key else form
 
 
@@ -68,7 +70,9 @@ def show_ask(
     request: Request, visitor: Asker, context: Context, sql: str = "", epsilon: str = "0.1", preview: str = ""
 ) -> HTMLResponse:
     """Return the page, with a question in it if the address names one."""
-    form = AskForm(sql=sql[:20_000], epsilon=epsilon[:40], preview=bool(preview))
+    form = AskForm(
+        sql=sql[:20_000], epsilon=epsilon[:40], preview=bool(preview), project=visitor.project or ""
+    )
     return show_quoted(request, visitor, context, form, asked=bool(sql))
 
 
@@ -80,14 +84,19 @@ def quote(request: Request, visitor: Asker, context: Context, form: Asked) -> HT
 
 @router.post("/ask/build")
 def build(
-    request: Request, visitor: Asker, context: Context, built: Annotated[BuiltQuestion, Depends(read_choices)]
+    request: Request,
+    visitor: Asker,
+    context: Context,
+    built: Annotated[BuiltQuestion, Depends(read_choices)],
+    project: Typed = "",
 ) -> HTMLResponse:
     """Return the page with the question that the choices make."""
+    form = AskForm(project=project)
     try:
-        description = open_session(context, visitor).table(built.table).describe()
-        form = AskForm(sql=built.write_sql(description))
+        session = open_session(context, choose_payer(context, visitor, project))
+        form = replace(form, sql=built.write_sql(session.table(built.table).describe()))
     except SfumatoError as problem:
-        return show_page(request, visitor, context, AskForm(), problem=problem, built=built)
+        return show_page(request, visitor, context, form, problem=problem, built=built)
     return show_quoted(request, visitor, context, form, asked=True, built=built)
 
 
@@ -98,7 +107,8 @@ def release(
     """Charge for the question and show its answer; what is refused is shown beside the question."""
     try:
         question, spend = form.read_question(), form.read_spend()
-        answer = release_question(context, visitor, question, spend, form.make_key())
+        payer = choose_payer(context, visitor, form.project)
+        answer = release_question(context, payer, question, spend, form.make_key())
     except SfumatoError as problem:
         return show_page(request, visitor, context, form, problem=problem)
     if answer["entry"] is None:
@@ -120,13 +130,14 @@ def show_quoted(
         return show_page(request, visitor, context, form, built=built)
     try:
         question, spend = form.read_question(), form.read_spend()
-        quoted = quote_question(open_session(context, visitor), question, spend)
+        payer = choose_payer(context, visitor, form.project)
+        quoted = quote_question(open_session(context, payer), question, spend)
         preview = None
         if form.preview and quoted["admitted"] and quoted.get("price") is not None:
-            preview = rehearse_question(request, context, visitor, question, spend)
+            preview = rehearse_question(request, context, payer, question, spend)
     except SfumatoError as problem:
         return show_page(request, visitor, context, form, problem=problem, built=built)
-    found: dict[str, Any] = {"quote": view_quote(quoted), "preview": preview}
+    found: dict[str, Any] = {"quote": view_quote(quoted, payer.project), "preview": preview}
     return show_page(request, visitor, context, form, built=built, **found)
 
 
@@ -141,15 +152,24 @@ def show_page(
     **found: Any,
 ) -> HTMLResponse:
     """Return the page, or for htmx the part with the price."""
-    facts = {"form": form, "problem": problem, "quote": None, "preview": None, **found}
+    facts: dict[str, Any] = {"form": form, "quote": None, "preview": None, **found}
     if is_partial(request):
         # Half a question while it is typed is no failed request; a browser would report one.
-        return render(request, visitor, "quote.html", **facts)
-    tables = open_session(context, visitor).tables.tables
+        return render(request, visitor, "quote.html", status=200, problem=problem, **facts)
+    session = _open_chosen(context, visitor, form.project)
+    tables = () if session is None else session.tables.tables
+    facts["payers"] = list_payers(context, visitor)
     chosen = built or BuiltQuestion(tables[0].name if tables else "")
-    lists = {"functions": FUNCTIONS, "comparisons": COMPARISONS}
-    status = 200 if problem is None else find_status(problem)
-    return render(request, visitor, "ask.html", status=status, tables=tables, built=chosen, **lists, **facts)
+    facts |= {"tables": tables, "built": chosen, "functions": FUNCTIONS, "comparisons": COMPARISONS}
+    return render(request, visitor, "ask.html", problem=problem, **facts)
+
+
+def _open_chosen(context: ServerContext, visitor: Visitor, project: str) -> Session | None:
+    """Return the session of the one who pays; None where there is none, such as a project that has ended."""
+    try:
+        return open_session_if_any(context, replace(visitor, project=project or None))
+    except SfumatoError:
+        return None
 
 
 def rehearse_question(

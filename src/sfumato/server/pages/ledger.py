@@ -1,21 +1,24 @@
 """The ledger: its entries with a filter, whether its chain holds, and the export."""
 
-from collections import deque
-from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Annotated, Any
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import HTMLResponse, StreamingResponse
 
 from sfumato.errors import SfumatoError
+from sfumato.ledger import Ledger
 from sfumato.ledger.chain import Entry, read_body
 from sfumato.privacy.exact import format_short
 from sfumato.server.access import Role, Visitor, allow
 from sfumato.server.context import ServerContext, get_context
 from sfumato.server.pages.rendering import render
 from sfumato.server.steward.ledger import export_ledger
+
+if TYPE_CHECKING:
+    from sfumato.ledger.history import BudgetHistory
 
 router = APIRouter()
 
@@ -25,6 +28,9 @@ Text = Annotated[str, Query(max_length=200)]
 
 SHOWN = 100
 """Entries on one page, newest first."""
+READ_AT_ONCE = 500
+MOST_READ = 20_000
+"""Entries that one view looks at; a filter that admits few of them is looked for further on the next page."""
 KINDS = (
     "charge",
     "release",
@@ -87,24 +93,18 @@ def show_ledger(
 ) -> HTMLResponse:
     """Return the newest entries that a filter admits, and on request whether the whole chain holds."""
     asked = LedgerFilter(kind if kind in KINDS else "", who, text, before)
-    lines, total = list_entries(context.lab.ledger.read_entries(), asked)
-    facts: dict[str, Any] = {"verified": None, "problem": None}
+    history: BudgetHistory = request.app.state.budget_history
+    total = history.count_entries()
+    lines, reached = list_entries(context.lab.ledger, total, asked)
+    facts: dict[str, Any] = {"lines": lines, "reached": reached, "total": total, "asked": asked}
+    verified, problem = None, None
     if verify:
         try:
-            facts["verified"] = context.lab.verify()
-        except SfumatoError as problem:
-            facts["problem"] = problem
-    return render(
-        request,
-        visitor,
-        "ledger.html",
-        lines=lines,
-        total=total,
-        asked=asked,
-        kinds=KINDS,
-        shown=SHOWN,
-        **facts,
-    )
+            verified = context.lab.verify()
+        except SfumatoError as found:
+            problem = found
+    facts |= {"verified": verified, "kinds": KINDS}
+    return render(request, visitor, "ledger.html", status=200, problem=problem, **facts)
 
 
 @router.get("/ledger/export")
@@ -114,16 +114,21 @@ def download_ledger(visitor: Reader, context: Context) -> StreamingResponse:
     return StreamingResponse(export_ledger(context), media_type="application/x-ndjson", headers=headers)
 
 
-def list_entries(entries: Iterator[Entry], asked: LedgerFilter) -> tuple[list[EntryLine], int]:
-    """Return the newest entries that are admitted, newest first, and how many entries there are in all."""
-    newest: deque[EntryLine] = deque(maxlen=SHOWN)
-    total = 0
-    for entry in entries:
-        total += 1
-        line = describe_entry(entry)
-        if asked.admits(line):
-            newest.append(line)
-    return list(reversed(newest)), total
+def list_entries(ledger: Ledger, total: int, asked: LedgerFilter) -> tuple[list[EntryLine], int]:
+    """Return the newest entries that are admitted, newest first, and down to which entry was looked.
+
+    Entries are read from the end, some at a time, so that the newest cost little however long the chain is.
+    """
+    found: list[EntryLine] = []
+    top = min(total, asked.before - 1) if asked.before else total
+    lowest = max(0, top - MOST_READ)
+    while top > lowest and len(found) < SHOWN:
+        after = max(lowest, top - READ_AT_ONCE)
+        some = list(islice(ledger.read_entries(after), top - after))
+        found += [line for line in map(describe_entry, reversed(some)) if asked.admits(line)]
+        top = after
+    shown = found[:SHOWN]
+    return shown, shown[-1].seq if len(found) > SHOWN else top + 1
 
 
 def describe_entry(entry: Entry) -> EntryLine:

@@ -8,13 +8,15 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 
 from sfumato import viz
 from sfumato.curator.payer import population_account
-from sfumato.lab.budget_view import AccountView, BudgetPoint, trace_budget
+from sfumato.lab.budget_view import AccountView
 from sfumato.lab.work.requests import OPEN, BudgetRequest
 from sfumato.ledger.api import parse_account
-from sfumato.server.access import Role, Visitor, allow, open_session
+from sfumato.ledger.history import BudgetHistory, BudgetPoint
+from sfumato.server.access import Role, Visitor, allow
 from sfumato.server.context import ServerContext, get_context
+from sfumato.server.pages.paying import list_open_projects, open_own_session
 from sfumato.server.pages.release_view import list_release_lines
-from sfumato.server.pages.rendering import format_number, render
+from sfumato.server.pages.rendering import format_left, format_number, render
 from sfumato.viz import Chart
 
 router = APIRouter()
@@ -47,7 +49,7 @@ class BurnDown:
     def rows(self) -> list[tuple[str, ...]]:
         """Return the points as the cells of a table."""
         return [
-            (str(each.charges), str(each.entry or "–"), each.day or "–", format_number(each.left_epsilon))
+            (str(each.charges), str(each.entry or "–"), each.day or "–", format_left(each.left_epsilon))
             for each in self.points
         ]
 
@@ -57,16 +59,19 @@ def show_overview(request: Request, visitor: SignedIn, context: Context) -> HTML
     """Return the overview of a steward or an analyst; auditors begin with the ledger."""
     if visitor.role is Role.AUDITOR:
         return RedirectResponse("/ledger", 303)
-    session = open_session(context, visitor)
-    accounts = session.budget.accounts
+    session = open_own_session(context, visitor)
+    accounts = () if session is None else session.budget.accounts
+    history: BudgetHistory = request.app.state.budget_history
     promised = _sum_promises(context) if visitor.role is Role.STEWARD else {}
     facts: dict[str, Any] = {
         "bars": [draw_bar(each, promised.get(each.name, 0.0), visitor.analyst) for each in accounts],
         "shows_promises": visitor.role is Role.STEWARD,
-        "curves": [_trace(context, each) for each in accounts if parse_account(each.name)[1] is None],
-        "tables": session.tables.tables,
+        "curves": [_trace(history, each) for each in accounts if parse_account(each.name)[1] is None],
+        "tables": () if session is None else session.tables.tables,
         "odometers": [f"{each.name.partition(':')[2]}: {each.spent}" for each in accounts],
-        "lifetimes": [each.sentence() for each in session.budget.lifetimes],
+        "lifetimes": [] if session is None else [each.sentence() for each in session.budget.lifetimes],
+        "has_quota": session is not None,
+        "projects": list_open_projects(context, visitor),
         "releases": list_release_lines(context, visitor, LATEST),
         "requests": list_open_requests(context, visitor),
     }
@@ -78,7 +83,7 @@ def draw_bar(account: AccountView, promised: float, analyst: str | None) -> Budg
     population, owner = parse_account(account.name)
     spent = 1 - account.left_epsilon / account.epsilon if account.epsilon else 1.0
     reserved = min(promised, account.left_epsilon) / account.epsilon if account.epsilon else 0.0
-    left, whole = format_number(account.left_epsilon), format_number(account.epsilon)
+    left, whole = format_left(account.left_epsilon), format_number(account.epsilon)
     words = f"ε = {left} of {whole} left"
     if account.delta:
         words += f", δ = {account.delta:.3g}"
@@ -100,8 +105,8 @@ def _sum_promises(context: ServerContext) -> dict[str, float]:
     return total
 
 
-def _trace(context: ServerContext, account: AccountView) -> BurnDown:
-    points = trace_budget(context.lab.ledger, account.name)
+def _trace(history: BudgetHistory, account: AccountView) -> BurnDown:
+    points = history.trace(account.name)
     population = parse_account(account.name)[0]
     picture = viz.burn_down(
         [point.charges for point in points],

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from sfumato.server.pages.rendering import format_number, format_percent
+from sfumato.privacy.exact import format_bound
+from sfumato.server.pages.rendering import format_left, format_number, format_percent
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,6 +14,8 @@ class QuoteView:
     """A quote as a page shows it."""
 
     price: str
+    paid_by: str
+    """Whose quota pays, in words; empty for the visitor's own."""
     admitted: bool
     free: bool
     errors: list[tuple[str, str]]
@@ -28,8 +31,8 @@ class QuoteView:
     text: str
 
 
-def view_quote(quoted: dict[str, Any]) -> QuoteView:
-    """Return what a page shows of a quote, whatever kind of question it is for."""
+def view_quote(quoted: dict[str, Any], project: str | None = None) -> QuoteView:
+    """Return what a page shows of a quote, whatever kind of question it is for and whoever pays."""
     left, after = quoted.get("left"), quoted.get("left_after")
     errors = quoted.get("expected_error") or {}
     admitted, free = bool(quoted["admitted"]), bool(quoted["free"])
@@ -37,13 +40,14 @@ def view_quote(quoted: dict[str, Any]) -> QuoteView:
     slot = quoted.get("slot")
     return QuoteView(
         price=str(quoted.get("price") or "nothing"),
+        paid_by=f"project {project}" if project else "",
         admitted=admitted,
         free=free,
         errors=[(name, _write_error(half)) for name, half in errors.items()],
-        left="" if left is None else f"ε = {format_number(left)}",
+        left="" if left is None else f"ε = {format_left(left)}",
         left_after=""
         if after is None
-        else f"ε = {format_number(after)} ({format_percent(1 - share)} of what is left now)",
+        else f"ε = {format_left(after)} ({format_percent(1 - share)} of what is left now)",
         spent_share=share,
         bias=list(quoted.get("bias") or ()),
         slot="" if slot is None else f"{slot:g} s",
@@ -57,6 +61,6 @@ def _write_error(half: float | None) -> str:
 
 
 def _explain_refusal(quoted: dict[str, Any], left: float | None) -> str:
-    rest = "" if left is None else f" ε = {format_number(left)} is left at most."
+    rest = "" if left is None else f" ε = {format_bound(left, up=True)} is left at most."
     price = quoted.get("price", "this")
     return f"Not enough is left for {price}.{rest} Spend less, or ask the steward for more."

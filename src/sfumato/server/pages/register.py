@@ -4,38 +4,33 @@ from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request
-from fastapi.responses import HTMLResponse, RedirectResponse
+from fastapi.responses import HTMLResponse
 from starlette.datastructures import UploadFile
 
 from sfumato.errors import SfumatoError, UsageError
-from sfumato.server.access import Role, Visitor, allow
-from sfumato.server.context import ServerContext, get_context
+from sfumato.server.access import Visitor
+from sfumato.server.context import ServerContext
 from sfumato.server.facts.declaring import (
     KINDS,
     PROTECTS,
+    TWINS,
     TypedDeclaration,
     begin_declaration,
     read_declaration,
     read_source,
 )
 from sfumato.server.facts.promise import draw_odds
+from sfumato.server.pages.forms import Answered, Context, Steward, StewardFields, answer_form
 from sfumato.server.pages.rendering import render
-from sfumato.server.problems import find_status
-from sfumato.server.steward.tables import UploadedTable, check_table, list_sources, register_table
+from sfumato.server.steward.sources import UploadedTable, list_databases, list_sources
+from sfumato.server.steward.tables import check_table, register_table
+from sfumato.synth import Twin
 from sfumato.viz.icons import icon_key
 
 router = APIRouter()
 
 _PART = 2**20
 """Bytes of a file that are copied at a time."""
-
-Steward = Annotated[Visitor, Depends(allow(Role.STEWARD))]
-Context = Annotated[ServerContext, Depends(get_context)]
-
-
-async def read_fields(request: Request, _: Steward) -> dict[str, str]:
-    """Return the texts of a form by name; of a name that was sent twice, the last."""
-    return {name: value for name, value in (await request.form()).items() if isinstance(value, str)}
 
 
 async def read_file(request: Request, _: Steward) -> AsyncIterator[UploadFile]:
@@ -47,7 +42,6 @@ async def read_file(request: Request, _: Steward) -> AsyncIterator[UploadFile]:
         yield file
 
 
-Fields = Annotated[dict[str, str], Depends(read_fields)]
 # A parameter of the type UploadFile would be read before anybody is asked for a token.
 SentFile = Annotated[UploadFile, Depends(read_file)]
 
@@ -59,27 +53,18 @@ def choose_source(request: Request, visitor: Steward, context: Context) -> HTMLR
 
 
 @router.post("/register/upload", response_model=None)
-def send_source(
-    request: Request, visitor: Steward, context: Context, file: SentFile
-) -> HTMLResponse | RedirectResponse:
+def send_source(request: Request, visitor: Steward, context: Context, file: SentFile) -> Answered:
     """Keep a file that the steward sent, and go on to its declaration."""
-    try:
-        kept = UploadedTable(context, (file.filename or "").rpartition(".")[2].lower())
-    except SfumatoError as problem:
-        return show_sources(request, visitor, context, problem)
-    try:
-        while part := file.file.read(_PART):
-            kept.write(part)
-        kept.close()
-    except BaseException:
-        kept.erase()
-        raise
-    return RedirectResponse(f"/register/declare?source=upload:{kept.name}", 303)
+
+    def keep() -> str:
+        return f"/register/declare?source=upload:{_keep_file(context, file)}"
+
+    return answer_form(keep, lambda problem: show_sources(request, visitor, context, problem))
 
 
 @router.get("/register/declare")
 def begin_form(
-    request: Request, visitor: Steward, context: Context, source: Annotated[str, Query(max_length=300)] = ""
+    request: Request, visitor: Steward, context: Context, source: Annotated[str, Query(max_length=2000)] = ""
 ) -> HTMLResponse:
     """Return the form for a source. Everything in it starts empty."""
     try:
@@ -90,10 +75,11 @@ def begin_form(
 
 
 @router.post("/register/check")
-def check_form(request: Request, visitor: Steward, context: Context, fields: Fields) -> HTMLResponse:
+def check_form(request: Request, visitor: Steward, context: Context, fields: StewardFields) -> HTMLResponse:
     """Return the form with what the declaration would do to the rows, for the steward alone."""
     typed = read_declaration(context, fields)
     try:
+        typed.read_twin()
         report = check_table(context, typed.table.strip(), read_source(typed.source), typed.read_schema())
     except SfumatoError as problem:
         return show_form(request, visitor, typed, problem=problem)
@@ -101,15 +87,28 @@ def check_form(request: Request, visitor: Steward, context: Context, fields: Fie
 
 
 @router.post("/register")
-def register_form(request: Request, visitor: Steward, context: Context, fields: Fields) -> HTMLResponse:
+def register_form(
+    request: Request, visitor: Steward, context: Context, fields: StewardFields
+) -> HTMLResponse:
     """Register the table, and return what the declaration did to its rows."""
     typed = read_declaration(context, fields)
     name = typed.table.strip()
     try:
+        twin = typed.read_twin()
         report = register_table(context, name, read_source(typed.source), typed.read_schema())
     except SfumatoError as problem:
         return show_form(request, visitor, typed, problem=problem)
-    return render(request, visitor, "registered.html", report=report, table=name)
+    return render(
+        request,
+        visitor,
+        "registered.html",
+        # The table is there by now, whatever becomes of its twin.
+        problem=_publish_twin(context, name, twin),
+        status=200,
+        report=report,
+        table=name,
+        twin=twin,
+    )
 
 
 @router.get("/register/odds")
@@ -128,8 +127,8 @@ def show_sources(
     request: Request, visitor: Visitor, context: ServerContext, problem: SfumatoError | None = None
 ) -> HTMLResponse:
     """Return the first step, with why a source was refused if one was."""
-    found, status = list_sources(context), 200 if problem is None else find_status(problem)
-    return render(request, visitor, "register.html", status=status, sources=found, problem=problem)
+    facts: dict[str, Any] = {"sources": list_sources(context), "databases": list_databases(context)}
+    return render(request, visitor, "register.html", problem=problem, **facts)
 
 
 def show_form(
@@ -141,19 +140,40 @@ def show_form(
     report: dict[str, Any] | None = None,
 ) -> HTMLResponse:
     """Return the form as it was typed, with a report or with what is wrong."""
-    facts = {
+    facts: dict[str, Any] = {
         "form": typed,
         "kinds": KINDS,
         "protects": PROTECTS,
-        "problem": problem,
+        "twins": TWINS,
         "report": report,
         **_view_odds(typed),
     }
-    status = 200 if problem is None else find_status(problem)
-    return render(request, visitor, "register_form.html", status=status, **facts)
+    return render(request, visitor, "register_form.html", problem=problem, **facts)
 
 
 def _view_odds(typed: TypedDeclaration) -> dict[str, Any]:
     budget = typed.budget
     drawn = None if budget is None else draw_odds(budget.epsilon, budget.delta)
     return {"budget": budget, "odds": drawn, "icon_key": icon_key}
+
+
+def _keep_file(context: ServerContext, file: UploadFile) -> str:
+    kept = UploadedTable(context, (file.filename or "").rpartition(".")[2].lower())
+    try:
+        while part := file.file.read(_PART):
+            kept.write(part)
+        kept.close()
+    except BaseException:
+        kept.erase()
+        raise
+    return kept.name
+
+
+def _publish_twin(context: ServerContext, table: str, twin: Twin | None) -> SfumatoError | None:
+    """Publish a stand-in for a table that is registered; return why there is none, if so."""
+    try:
+        if twin is not None:
+            context.lab.publish(twin, table=table)
+    except SfumatoError as problem:
+        return problem
+    return None

@@ -48,7 +48,7 @@ class Rehearsals:
     """Labs of stand-ins, one for each visitor who wanted a preview."""
 
     def __init__(self) -> None:
-        self._made: OrderedDict[tuple[str, str], _Rehearsal] = OrderedDict()
+        self._made: OrderedDict[tuple[str, ...], _Rehearsal] = OrderedDict()
         self._lock = threading.Lock()
 
     def answer_question(
@@ -78,7 +78,7 @@ class Rehearsals:
         return write_release(answer)
 
     def _find(self, context: ServerContext, visitor: Visitor) -> _Rehearsal:
-        name, contents = (visitor.role.value, visitor.name), context.lab.contents
+        name, contents = _name_lab(visitor), context.lab.contents
         known = self._made.get(name)
         if known is not None and known.contents is contents:
             self._made.move_to_end(name)
@@ -93,4 +93,9 @@ class Rehearsals:
 
     def _drop(self, visitor: Visitor) -> None:
         with suppress(KeyError):
-            self._made.pop((visitor.role.value, visitor.name)).close()
+            self._made.pop(_name_lab(visitor)).close()
+
+
+def _name_lab(visitor: Visitor) -> tuple[str, ...]:
+    """Return what tells labs apart: a project may have other tables than its members."""
+    return visitor.role.value, visitor.name, visitor.project or ""

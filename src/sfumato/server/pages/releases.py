@@ -4,13 +4,16 @@ import io
 import json
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Form, Path, Request
-from fastapi.responses import HTMLResponse, RedirectResponse, Response
+from fastapi import APIRouter, Form, Path, Query, Request
+from fastapi.responses import HTMLResponse, Response
 
 from sfumato.errors import PolicyError, SfumatoError, UsageError
-from sfumato.server.access import Role, Visitor, allow
-from sfumato.server.context import ServerContext, get_context
+from sfumato.server.access import Visitor
+from sfumato.server.context import ServerContext
+from sfumato.server.facts.spreadsheets import differs_for_spreadsheets, write_csv
 from sfumato.server.pages.ask_form import AskForm
+from sfumato.server.pages.forms import Answered, Asker, Context, answer_form
+from sfumato.server.pages.paying import choose_payer, list_payers
 from sfumato.server.pages.release_view import (
     describe_release,
     list_receipt,
@@ -20,13 +23,10 @@ from sfumato.server.pages.release_view import (
     write_question,
 )
 from sfumato.server.pages.rendering import render
-from sfumato.server.problems import find_status
 from sfumato.server.questions import read_release, refine_release
 
 router = APIRouter()
 
-Asker = Annotated[Visitor, Depends(allow(Role.STEWARD, Role.ANALYST))]
-Context = Annotated[ServerContext, Depends(get_context)]
 Entry = Annotated[int, Path(ge=0, le=2**53)]
 
 MOST_LISTED = 500
@@ -53,22 +53,29 @@ def refine(
     context: Context,
     epsilon: Annotated[str, Form(max_length=200)] = "",
     delta: Annotated[str, Form(max_length=200)] = "",
-) -> HTMLResponse | RedirectResponse:
+    project: Annotated[str, Form(max_length=200)] = "",
+) -> Answered:
     """Ask the same again with fresh noise, charge for it, and show both answers put together."""
-    try:
+
+    def pay() -> str:
         spend = AskForm(epsilon=epsilon, delta=delta).read_spend()
-        answer = refine_release(context, visitor, entry, spend, key=None)
-    except SfumatoError as problem:
-        return _show(request, visitor, context, entry, problem)
-    return RedirectResponse(f"/releases/{answer['entry']}", 303)
+        payer = choose_payer(context, visitor, project)
+        return f"/releases/{refine_release(context, payer, entry, spend, key=None)['entry']}"
+
+    return answer_form(pay, lambda problem: _show(request, visitor, context, entry, problem))
 
 
 @router.get("/releases/{entry}/{name}")
-def download(entry: Entry, name: str, visitor: Asker, context: Context) -> Response:
-    """Return an answer as a file: answer.csv, answer.parquet, answer.json or receipt.json."""
+def download(
+    entry: Entry, name: str, visitor: Asker, context: Context, sheet: Annotated[str, Query(max_length=9)] = ""
+) -> Response:
+    """Return an answer as a file: answer.csv, answer.parquet, answer.json or receipt.json.
+
+    With `sheet` a CSV is one for spreadsheets.
+    """
     kept = read_release(context, visitor, entry)
     writers = {
-        "answer.csv": ("text/csv; charset=utf-8", _write_csv),
+        "answer.csv": ("text/csv; charset=utf-8", _write_sheet if sheet else _write_exact_csv),
         "answer.parquet": ("application/vnd.apache.parquet", _write_parquet),
         "answer.json": ("application/json", _write_json),
         "receipt.json": ("application/json", _write_receipt),
@@ -102,28 +109,29 @@ def _show(
     problem: SfumatoError | None = None,
 ) -> HTMLResponse:
     kept = read_release(context, visitor, entry)
-    facts = {
+    facts: dict[str, Any] = {
         "kept": kept,
         "line": describe_release(kept, names=visitor.analyst is None),
         "question": kept.question.get("sql") or write_question(kept.question),
         "answer": view_release(kept.answer),
+        "has_sheet": bool(kept.answer.get("columns"))
+        and differs_for_spreadsheets(make_answer_table(kept.answer)),
         "bias": kept.answer.get("bias") or [],
         "receipt": list_receipt(kept.answer),
         "python": write_python(kept.question, kept.spend, context.settings.address),
         "may_refine": kept.analyst == (visitor.analyst or "") and bool(kept.answer.get("columns")),
+        "payers": list_payers(context, visitor),
         "epsilon": kept.spend.get("epsilon", 0.1),
-        "problem": problem,
     }
-    status = 200 if problem is None else find_status(problem)
-    return render(request, visitor, "release.html", status=status, **facts)
+    return render(request, visitor, "release.html", problem=problem, **facts)
 
 
-def _write_csv(answer: dict[str, Any]) -> bytes:
-    import pyarrow.csv as csv
+def _write_exact_csv(answer: dict[str, Any]) -> bytes:
+    return write_csv(make_answer_table(answer))
 
-    buffer = io.BytesIO()
-    csv.write_csv(make_answer_table(answer), buffer)
-    return buffer.getvalue()
+
+def _write_sheet(answer: dict[str, Any]) -> bytes:
+    return write_csv(make_answer_table(answer), for_spreadsheets=True)
 
 
 def _write_parquet(answer: dict[str, Any]) -> bytes:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -16,7 +17,9 @@ from typing import TYPE_CHECKING, Any, Final
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from sfumato.privacy.exact import format_bound
 from sfumato.server.access import Role, Visitor
+from sfumato.server.problems import find_status
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -42,6 +45,7 @@ NAVIGATION: Final[tuple[tuple[str, str, frozenset[str]], ...]] = (
     ("/surveys", "Surveys", _EVERYONE),
     ("/projects", "Projects", _ASKING),
     ("/requests", "Requests", _ASKING),
+    ("/quotas", "Quotas", frozenset({"steward"})),
     ("/ledger", "Ledger", frozenset({"steward", "auditor"})),
     ("/learn", "Learn", _EVERYONE),
     ("/promise", "Promise", _EVERYONE),
@@ -72,9 +76,18 @@ class PageLink:
 
 
 def render(
-    request: Request, visitor: Visitor, template: str, *, status: int = 200, **facts: Any
+    request: Request,
+    visitor: Visitor,
+    template: str,
+    *,
+    status: int | None = None,
+    problem: SfumatoError | None = None,
+    **facts: Any,
 ) -> HTMLResponse:
-    """Return a page. Templates see the facts, the visitor, and what the frame needs."""
+    """Return a page. Templates see the facts, the problem, the visitor, and what the frame needs.
+
+    A page with a problem has the status of the problem, unless another one is given.
+    """
     path = request.url.path
     page = make_environment().get_template(template)
     framed = {
@@ -83,8 +96,10 @@ def render(
         "path": path,
         "navigation": list_links(request, visitor),
         "notice": "",
+        "problem": problem,
     }
-    return HTMLResponse(page.render({**framed, **facts}), status_code=status)
+    known = 200 if problem is None else find_status(problem)
+    return HTMLResponse(page.render({**framed, **facts}), status_code=status or known)
 
 
 def write_problem_page(request: Request, problem: SfumatoError, status: int) -> str:
@@ -128,7 +143,8 @@ def make_environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.globals["static"] = address_static
-    environment.filters |= {"number": format_number, "percent": format_percent, "slug": make_slug}
+    environment.filters |= {"number": format_number, "left": format_left, "percent": format_percent}
+    environment.filters["slug"] = make_slug
     return environment
 
 
@@ -138,6 +154,12 @@ def format_number(value: float | None) -> str:
         return "–"
     whole = isinstance(value, int) or (float(value).is_integer() and abs(value) < 1e15)
     return f"{int(value):,}" if whole else f"{float(value):,.4g}"
+
+
+def format_left(value: float) -> str:
+    """Return what is left of a budget, rounded down: a question of this price is not refused for rounding."""
+    text = format_bound(value, up=False)
+    return text if "e" in text else f"{Decimal(text):,}"
 
 
 def format_percent(share: float) -> str:

@@ -1,7 +1,7 @@
 """Signing in by password or token, and signing out."""
 
 import re
-from typing import Annotated
+from typing import Annotated, Any
 from urllib.parse import quote, urlsplit
 
 from fastapi import APIRouter, Depends, Form, Request
@@ -51,7 +51,7 @@ def sign_in(
             why="it is wrong, has expired or was revoked",
             try_="type it again, or ask the steward for a new one",
         )
-        facts = {"next": keep_own_path(next), "error": wrong, "name": name}
+        facts: dict[str, Any] = {"next": keep_own_path(next), "error": wrong, "name": name}
         return render(request, visitor, "login.html", status=403, **facts)
     return give_cookie(context, person, keep_own_path(next))
 

@@ -12,7 +12,6 @@ from sfumato.server import surveys
 from sfumato.server.access import Role, Visitor, allow
 from sfumato.server.context import ServerContext, get_context
 from sfumato.server.pages.rendering import render
-from sfumato.server.problems import find_status
 from sfumato.server.surveys import SurveyBody
 
 router = APIRouter()
@@ -113,8 +112,7 @@ def _show_surveys(
     found = surveys.list_surveys(context, visitor)
     facts: dict[str, Any] = {"surveys": found, "typed": typed, "error": error, "levels": LEVELS}
     facts["may_create"] = visitor.role is Role.STEWARD
-    status = 200 if error is None else find_status(error)
-    return render(request, visitor, "surveys.html", status=status, **facts)
+    return render(request, visitor, "surveys.html", problem=error, **facts)
 
 
 def _show_survey(
@@ -132,8 +130,7 @@ def _show_survey(
         "may_change": visitor.role is Role.STEWARD,
         "earlier": [found.result(number) for number in range(1, found.round)],
     }
-    status = 200 if error is None else find_status(error)
-    return render(request, visitor, "survey_result.html", status=status, **facts)
+    return render(request, visitor, "survey_result.html", problem=error, **facts)
 
 
 def _show_links(request: Request, visitor: Visitor, survey: str, links: list[str], *, made: bool) -> Response:

@@ -1,14 +1,15 @@
 """Tables: what the steward declared and promised about each, and its twin to rehearse with. Never a row."""
 
-import io
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import HTMLResponse, Response
 
 from sfumato.server.access import Role, Visitor, allow, open_session
 from sfumato.server.context import ServerContext, get_context
+from sfumato.server.facts.spreadsheets import write_csv
 from sfumato.server.pages.overview import draw_bar
+from sfumato.server.pages.paying import choose_payer, open_session_if_any
 from sfumato.server.pages.rendering import render
 
 router = APIRouter()
@@ -20,13 +21,15 @@ Context = Annotated[ServerContext, Depends(get_context)]
 @router.get("/tables")
 def list_tables(request: Request, visitor: Asker, context: Context) -> HTMLResponse:
     """Return the tables that the visitor may ask about."""
-    return render(request, visitor, "tables.html", tables=open_session(context, visitor).tables.tables)
+    session = open_session_if_any(context, visitor)
+    tables = () if session is None else session.tables.tables
+    return render(request, visitor, "tables.html", tables=tables)
 
 
 @router.get("/tables/{name}")
 def show_table(name: str, request: Request, visitor: Asker, context: Context) -> HTMLResponse:
     """Return what is declared about a table, what is promised to the people in it, and what is left."""
-    session = open_session(context, visitor)
+    session = open_session(context, choose_payer(context, visitor, visitor.project or ""))
     table = session.table(name).describe()
     accounts = [each for each in session.budget.accounts if table.population in each.name.split(":")[1:2]]
     twin = _find_published_twin(session.published(), table.name)
@@ -41,16 +44,15 @@ def show_table(name: str, request: Request, visitor: Asker, context: Context) ->
 
 
 @router.get("/tables/{name}/twin.csv")
-def download_twin(name: str, visitor: Asker, context: Context) -> Response:
-    """Return made-up rows with the names, types and ranges of a table."""
-    import pyarrow.csv as csv
-
-    session = open_session(context, visitor)
+def download_twin(
+    name: str, visitor: Asker, context: Context, sheet: Annotated[str, Query(max_length=9)] = ""
+) -> Response:
+    """Return made-up rows with the names, types and ranges of a table; with `sheet`, for spreadsheets."""
+    session = open_session(context, choose_payer(context, visitor, visitor.project or ""))
     table = session.table(name).describe().name
-    buffer = io.BytesIO()
-    csv.write_csv(session.twin(table), buffer)
+    content = write_csv(session.twin(table), for_spreadsheets=bool(sheet))
     headers = {"Content-Disposition": 'attachment; filename="twin.csv"'}
-    return Response(buffer.getvalue(), media_type="text/csv; charset=utf-8", headers=headers)
+    return Response(content, media_type="text/csv; charset=utf-8", headers=headers)
 
 
 def write_example(table: str, columns: list[tuple[str, str, str]]) -> str:

@@ -8,7 +8,7 @@ from sfumato.errors import PolicyError
 from sfumato.lab.analysts import GrantedLab
 from sfumato.queries.tool_selects import NamedTable
 from sfumato.queries.tool_sqlite import not_supported, write_for_desk
-from sfumato.server.feeds.reading import list_readable_feeds
+from sfumato.server.feeds.reading import list_readable_feeds, require_reader
 from sfumato.server.sql.catalog import (
     FILLED,
     LIVE,
@@ -110,6 +110,7 @@ class ShelfView:
 
     def _look(self) -> None:
         """See whether anything was released, published or registered since."""
+        require_reader(self._lab, self._visitor.analyst)
         feeds = list_readable_feeds(self._lab, self._visitor)
         analyst = self._visitor.analyst
         registered = (self._lab if analyst is None else GrantedLab(self._lab, analyst)).tables()

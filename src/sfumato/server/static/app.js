@@ -64,6 +64,7 @@
     const width = place.clientWidth;
     if (!width || !place.isConnected) return;
     place.drawn?.finalize();
+    const label = place.getAttribute("aria-label");
     const spec = fit(JSON.parse(place.dataset.spec), width);
     const compiled = vegaLite.compile(spec, { logger: vega.logger(vega.Error) }).spec;
     const runtime = vega.parse(compiled, null, { ast: true });
@@ -73,6 +74,10 @@
     await place.drawn.runAsync();
     // The figure has a label and a table beside it; a screen reader would only stumble over hundreds of marks.
     place.querySelector("svg")?.setAttribute("aria-hidden", "true");
+    // Vega gives the place another role, and a label of its own.
+    place.setAttribute("role", "img");
+    place.removeAttribute("aria-roledescription");
+    place.setAttribute("aria-label", label);
     place.drawnWidth = width;
     place.dataset.drawn = "yes";
   }

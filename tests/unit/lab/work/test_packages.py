@@ -14,6 +14,7 @@ from pyarrow import csv, parquet
 
 import sfumato as sf
 from sfumato.errors import UsageError
+from sfumato.lab.work.packages import _require_place
 from sfumato.ledger.receipts import check_receipt
 
 SECRET = 4_711
@@ -123,3 +124,17 @@ def test_targets_that_would_be_overwritten_and_things_that_are_no_publication(
         with pytest.raises(UsageError, match="SF-P130"):
             lab.package(other, tmp_path / "other")
     assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.parametrize(
+    "proofs",
+    ["javascript:alert(1)", "a b/", "https://x/<b>", "[x](https://y)", "", "//evil", "x\n# y", "a" * 400],
+)
+def test_a_card_names_its_proofs_by_a_plain_address(proofs: str) -> None:
+    with pytest.raises(UsageError, match="SF-W203"):
+        _require_place(proofs)
+
+
+@pytest.mark.parametrize("proofs", ["docs/proofs/", "https://example.org:8443/a~b/%41", "proofs"])
+def test_addresses_and_folders_of_proofs_get_a_slash(proofs: str) -> None:
+    assert _require_place(proofs) == proofs.rstrip("/") + "/"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from sfumato.ledger.chain import GENESIS, Entry, write_body
-from sfumato.server.pages.ledger import LedgerFilter, describe_entry, list_entries
+from sfumato.server.pages import ledger as ledger_page
+from sfumato.server.pages.ledger import EntryLine, LedgerFilter, describe_entry, list_entries
 from sfumato.server.pages.quote_view import view_quote
 from sfumato.server.pages.release_view import (
     list_receipt,
@@ -16,7 +18,10 @@ from sfumato.server.pages.release_view import (
     write_question,
     write_spend,
 )
-from sfumato.server.pages.rendering import format_number, format_percent, make_slug
+from sfumato.server.pages.rendering import format_left, format_number, format_percent, make_slug
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 ANSWER: dict[str, Any] = {
     "columns": {"ward": ["A", None], "n": [1647, -3], "mean": [686.359, None]},
@@ -168,8 +173,10 @@ def test_entries_are_filtered() -> None:
     line = describe_entry(entries[1])
     assert (line.who, line.about, line.spend, line.day) == ("ada", "SELECT <b>", "ε = 1", "2026-01-02")
 
+    ledger: Any = SimpleNamespace(read_entries=lambda after: iter(entries[after:]))
+
     def find(**asked: Any) -> list[int]:
-        return [each.seq for each in list_entries(iter(entries), LedgerFilter(**asked))[0]]
+        return [each.seq for each in list_entries(ledger, len(entries), LedgerFilter(**asked))[0]]
 
     assert find() == [3, 2, 1]
     assert find(kind="charge") == [2]
@@ -178,3 +185,37 @@ def test_entries_are_filtered() -> None:
     assert find(text=entries[2].hash[:8]) == [3]
     assert find(before=3) == [2, 1]
     assert find(who="nobody") == []
+
+
+def test_the_newest_entries_are_read_from_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages follow on each other without a gap, and a view reads no more than it may."""
+    monkeypatch.setattr(ledger_page, "SHOWN", 3)
+    monkeypatch.setattr(ledger_page, "READ_AT_ONCE", 4)
+    monkeypatch.setattr(ledger_page, "MOST_READ", 8)
+    entries = [Entry.make_next(at, GENESIS, "lab" if at % 2 else "grant", "{}") for at in range(20)]
+    monkeypatch.setattr(ledger_page, "describe_entry", lambda each: EntryLine(each.seq, each.kind, *"abcde"))
+    read = list[int]()
+
+    def read_entries(after: int) -> Iterator[Entry]:
+        for entry in entries[after:]:
+            read.append(entry.seq)
+            yield entry
+
+    ledger: Any = SimpleNamespace(read_entries=read_entries)
+    pages, before = list[list[int]](), 0
+    while before != 1:
+        read.clear()
+        lines, before = list_entries(ledger, 20, LedgerFilter(kind="lab", before=before))
+        pages.append([each.seq for each in lines])
+        assert len(read) <= 8
+    every = [each.seq for each in reversed(entries) if each.kind == "lab"]
+    assert [seq for page in pages for seq in page] == every
+
+
+def test_what_is_left_is_rounded_down() -> None:
+    assert [format_left(each) for each in (0.30000000000000004, 1.99999, 12345.6, 1.5e-7)] == [
+        "0.3",
+        "1.999",
+        "1.234e+04",
+        "1.5e-07",
+    ]

@@ -1,40 +1,55 @@
 """The Streams page: what was released tick by tick; the steward begins streams and releases ticks."""
 
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import APIRouter, Depends, Request
-from fastapi.responses import HTMLResponse, RedirectResponse
+from fastapi import APIRouter, Request
+from fastapi.responses import HTMLResponse
 from pydantic import ValidationError
 
 from sfumato import viz
 from sfumato.errors import SfumatoError
-from sfumato.server.access import Role, Visitor, allow, open_session
-from sfumato.server.context import ServerContext, get_context
-from sfumato.server.facts.typed import read_optional_number, read_typed_number, wrong_field_error
+from sfumato.server.access import Role, Visitor, open_session
+from sfumato.server.context import ServerContext
+from sfumato.server.facts.typed import (
+    read_optional_number,
+    read_typed_number,
+    read_typed_whole,
+    wrong_field_error,
+)
+from sfumato.server.pages.forms import (
+    Answered,
+    Asker,
+    Context,
+    Fields,
+    Steward,
+    StewardFields,
+    answer_form,
+)
+from sfumato.server.pages.paying import open_own_session
 from sfumato.server.pages.rendering import render
-from sfumato.server.pages.results.fields import Fields
-from sfumato.server.problems import find_status
+from sfumato.server.pages.tables import quote_name
 from sfumato.server.remote import streaming
 from sfumato.server.remote.sent_values import StreamBody
 from sfumato.server.wire import SpendBody, write_quote
 
 router = APIRouter()
 
-Asker = Annotated[Visitor, Depends(allow(Role.STEWARD, Role.ANALYST))]
-Steward = Annotated[Visitor, Depends(allow(Role.STEWARD))]
-Context = Annotated[ServerContext, Depends(get_context)]
-_NAMES = (
-    "table",
-    "time",
-    "measure",
-    "column",
-    "by",
-    "horizon",
-    "start",
-    "participations",
-    "epsilon",
-    "delta",
-)
+MEASURES = {
+    "count": "number of rows",
+    "sum": "sum of a column",
+    "mean": "average of a column",
+    "units": "number of people who are there",
+}
+_WHOLES = {
+    "horizon": "number of ticks",
+    "participations": "ticks of one person",
+    "separation": "ticks between them",
+    "contribution": "rows in one tick",
+    "window": "window",
+}
+_TEXTS = ("table", "time", "every", "measure", "column", "by", "start", "where", "epsilon", "delta", "blocks")
+_DEFAULTS = {"measure": "count", "participations": "1", "separation": "1", "contribution": "1"}
+EVERY = {"": "as the column has it", "week": "week", "month": "month", "quarter": "quarter", "year": "year"}
 _SHOWN_TICKS = 60
 """Ticks of a stream that its table shows, the newest."""
 
@@ -50,37 +65,36 @@ def show_streams(request: Request, visitor: Asker, context: Context, done: str =
 def quote_stream(request: Request, visitor: Asker, context: Context, fields: Fields) -> HTMLResponse:
     """Return what all ticks of a stream would cost together. Nothing is read."""
     try:
-        quote = write_quote(streaming.find_stream(context, visitor, read_stream(fields)).quote())
+        quote = write_quote(streaming.find_stream(context, visitor, _read(context, visitor, fields)).quote())
     except SfumatoError as problem:
         return show_page(request, visitor, context, fields, problem=problem)
     return show_page(request, visitor, context, fields, quote=quote["text"])
 
 
 @router.post("/streams/run", response_model=None)
-def run_stream(
-    request: Request, visitor: Steward, context: Context, fields: Fields
-) -> HTMLResponse | RedirectResponse:
+def run_stream(request: Request, visitor: Steward, context: Context, fields: StewardFields) -> Answered:
     """Release the ticks of a stream that are complete; the first of them is charged for all."""
-    try:
-        streaming.run_stream(context, visitor, read_stream(fields), None)
-    except SfumatoError as problem:
-        return show_page(request, visitor, context, fields, problem=problem)
-    return RedirectResponse("/streams?done=yes", 303)
+
+    def run() -> str:
+        streaming.run_stream(context, visitor, _read(context, visitor, fields), None)
+        return "/streams?done=yes"
+
+    return answer_form(run, lambda problem: show_page(request, visitor, context, fields, problem=problem))
 
 
 @router.post("/streams/{place}/run", response_model=None)
-def run_begun_stream(
-    request: Request, visitor: Steward, context: Context, place: str
-) -> HTMLResponse | RedirectResponse:
+def run_begun_stream(request: Request, visitor: Steward, context: Context, place: str) -> Answered:
     """Release the next ticks of a stream that was begun; it is named by its request."""
-    known = {each["released"]["stream"]: each["stream"] for each in streaming.list_streams(context, visitor)}
-    try:
+
+    def run() -> str:
+        begun = streaming.list_streams(context, visitor)
+        known = {each["released"]["stream"]: each["stream"] for each in begun}
         if place not in known:
             raise wrong_field_error("stream", "one that was begun")
         streaming.run_stream(context, visitor, StreamBody(**known[place]), None)
-    except SfumatoError as problem:
-        return show_page(request, visitor, context, problem=problem)
-    return RedirectResponse("/streams?done=yes", 303)
+        return "/streams?done=yes"
+
+    return answer_form(run, lambda problem: show_page(request, visitor, context, problem=problem))
 
 
 def show_page(
@@ -88,22 +102,27 @@ def show_page(
     visitor: Visitor,
     context: ServerContext,
     typed: dict[str, str] | None = None,
-    **found: Any,
+    *,
+    problem: SfumatoError | None = None,
+    quote: str = "",
+    notice: str = "",
 ) -> HTMLResponse:
     """Return the page, with what was typed and what is wrong with it."""
-    tables = open_session(context, visitor).tables.tables
-    problem = found.get("problem")
-    facts = {
-        "streams": [view_stream(each) for each in streaming.list_streams(context, visitor)],
+    session = open_own_session(context, visitor)
+    tables = () if session is None else session.tables.tables
+    begun = [] if session is None else streaming.list_streams(context, visitor)
+    facts: dict[str, Any] = {
+        "streams": [view_stream(each) for each in begun],
         "tables": [(each.name, [column.name for column in each.columns]) for each in tables],
-        "typed": dict.fromkeys(_NAMES, "") | {"measure": "count", "participations": "1"} | (typed or {}),
+        "typed": dict.fromkeys((*_TEXTS, *_WHOLES), "") | _DEFAULTS | (typed or {}),
+        "measures": MEASURES,
+        "every": EVERY,
+        "has_blocks": any(each.blocks is not None for each in context.lab.tables()),
         "is_steward": visitor.role is Role.STEWARD,
-        "problem": None,
-        "quote": "",
-        **found,
+        "quote": quote,
+        "notice": notice,
     }
-    status = 200 if problem is None else find_status(problem)
-    return render(request, visitor, "streams.html", status=status, **facts)
+    return render(request, visitor, "streams.html", problem=problem, **facts)
 
 
 def view_stream(found: dict[str, Any]) -> dict[str, Any]:
@@ -136,29 +155,54 @@ def view_stream(found: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def read_stream(fields: dict[str, str]) -> StreamBody:
-    """Return the stream that was typed."""
-    column, measure = fields.get("column", ""), fields.get("measure", "count")
-    if measure not in ("count", "sum", "mean") or (measure != "count" and not column):
-        raise wrong_field_error("what is measured", "the number of rows, or the sum of a column")
+def read_stream(fields: dict[str, str], unit: str = "") -> StreamBody:
+    """Return the stream that was typed; `unit` is the column that names people."""
     spend: dict[str, Any] = {"epsilon": str(read_typed_number(fields.get("epsilon", ""), "ε"))}
     delta = read_optional_number(fields.get("delta", ""), "δ")
     spend |= {} if delta is None else {"delta": str(delta)}
-    written = {"count": "COUNT(*)", "sum": f'SUM("{column}")', "mean": f'AVG("{column}")'}[measure]
+    wholes = {
+        name: read_typed_whole(fields.get(name, "") or _DEFAULTS.get(name, ""), said)
+        for name, said in _WHOLES.items()
+        if fields.get(name, "").strip() or name != "window"
+    }
     start = fields.get("start", "").strip()
     try:
         return StreamBody(
             table=fields.get("table", ""),
-            time=fields.get("time", ""),
-            measure=written,
-            horizon=int(read_typed_number(fields.get("horizon", ""), "number of ticks")),
-            start=(int(start) if start.lstrip("-").isdigit() else start) or None,
+            time=_write_time(fields.get("time", ""), fields.get("every", "")),
+            measure=_write_measure(fields.get("measure", "count"), fields.get("column", ""), unit),
+            start=(int(start) if start.lstrip("-").isdecimal() else start) or None,
             by=[fields["by"]] if fields.get("by") else [],
-            participations=int(read_typed_number(fields.get("participations", "1"), "ticks of one person")),
+            where=fields.get("where", "").strip() or None,
+            blocks=bool(fields.get("blocks")),
             spend=SpendBody(**spend),
+            **wholes,
         )
-    except ValidationError:
+    except (ValidationError, ValueError):
         raise wrong_field_error("number of ticks", "365") from None
+
+
+def _read(context: ServerContext, visitor: Visitor, fields: dict[str, str]) -> StreamBody:
+    """Return the stream that was typed, about a table that the visitor may ask about."""
+    table = open_session(context, visitor).table(fields.get("table", "")).describe().name
+    return read_stream(fields, context.lab.table(table).unit.column or "")
+
+
+def _write_measure(measure: str, column: str, unit: str) -> str:
+    """Return what is measured, in SQL."""
+    of = unit if measure == "units" else column
+    if measure not in MEASURES or (measure != "count" and not of):
+        raise wrong_field_error("what is measured", "the number of rows, or the sum of a column")
+    name = quote_name(of)
+    written = {"sum": f"SUM({name})", "mean": f"AVG({name})", "units": f"COUNT(DISTINCT {name})"}
+    return written.get(measure, "COUNT(*)")
+
+
+def _write_time(column: str, every: str) -> str:
+    """Return what a tick is: the column, or the weeks or months of its days."""
+    if every not in EVERY:
+        raise wrong_field_error("a tick is a", ", ".join(filter(None, EVERY)))
+    return f"DATE_TRUNC('{every}', {quote_name(column)})" if every else column
 
 
 def _as_list(values: Any) -> list[float]:

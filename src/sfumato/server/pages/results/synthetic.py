@@ -1,27 +1,34 @@
 """The Synthetic page: published tables for everyone; generators, rows and reports for those who ask."""
 
-import io
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Path, Request
-from fastapi.responses import HTMLResponse, RedirectResponse, Response
+from fastapi import APIRouter, Path, Query, Request
+from fastapi.responses import HTMLResponse, Response
 
 from sfumato.errors import PolicyError, SfumatoError
 from sfumato.lab.synthetic.published_table import PublishedTable
-from sfumato.server.access import Role, Visitor, allow
-from sfumato.server.context import ServerContext, get_context
-from sfumato.server.facts.fits import MADE, JobView, read_fit, read_report, read_sample
-from sfumato.server.jobs import requests as working
+from sfumato.server.access import Role, Visitor
+from sfumato.server.context import ServerContext
+from sfumato.server.facts.fits import MADE, read_fit, read_report, read_sample
+from sfumato.server.facts.spreadsheets import write_csv
+from sfumato.server.facts.typed import read_optional_number, read_typed_whole
+from sfumato.server.pages.forms import (
+    Answered,
+    Asker,
+    Context,
+    Everyone,
+    Fields,
+    Steward,
+    StewardFields,
+    Ticked,
+    answer_form,
+)
 from sfumato.server.pages.rendering import render
-from sfumato.server.pages.results.fields import Fields, Ticked
-from sfumato.server.pages.results.models import list_choices, show_found_job
-from sfumato.server.problems import find_status
+from sfumato.server.pages.results.jobs import list_choices, send_about, send_job, show_found_job
+from sfumato.server.steward.publishing import publish_generator, publish_twin
 
 router = APIRouter()
 
-Everyone = Annotated[Visitor, Depends(allow(Role.PUBLIC))]
-Asker = Annotated[Visitor, Depends(allow(Role.STEWARD, Role.ANALYST))]
-Context = Annotated[ServerContext, Depends(get_context)]
 JobPath = Annotated[str, Path(pattern=r"^[0-9a-f]{32}$")]
 _TYPES = {
     "csv": "text/csv; charset=utf-8",
@@ -31,31 +38,36 @@ _TYPES = {
 
 
 @router.get("/synthetic")
-def show_synthetic(request: Request, visitor: Everyone, context: Context, table: str = "") -> HTMLResponse:
+def show_synthetic(
+    request: Request, visitor: Everyone, context: Context, table: str = "", done: str = ""
+) -> HTMLResponse:
     """Return what was published, and for those who may ask the form for a generator and their jobs."""
-    return show_page(request, visitor, context, {"table": table[:200]}, [])
+    notice = "It is published, and everyone may read it." if done else ""
+    return show_page(request, visitor, context, {"table": table[:200]}, [], notice=notice)
 
 
 @router.get("/synthetic/published/{name}.{ending}")
-def download_published(name: str, ending: str, _: Everyone, context: Context) -> Response:
-    """Return a published synthetic table as CSV or Parquet, or its card."""
+def download_published(
+    name: str, ending: str, _: Everyone, context: Context, sheet: Annotated[str, Query(max_length=9)] = ""
+) -> Response:
+    """Return a published synthetic table as CSV or Parquet, or its card; with `sheet`, for spreadsheets."""
     found = next((each for each in list_published(context) if each.name == name), None)
     if found is None or ending not in _TYPES:
         raise PolicyError("SF-W174", "No synthetic table of this name was published.", try_="/synthetic")
     headers = {"Content-Disposition": f'attachment; filename="synthetic.{ending}"'}
-    return Response(_write_file(found, ending), media_type=_TYPES[ending], headers=headers)
+    content = _write_file(found, ending, for_spreadsheets=bool(sheet))
+    return Response(content, media_type=_TYPES[ending], headers=headers)
 
 
 @router.post("/synthetic", response_model=None)
 def fit_generator(
     request: Request, visitor: Asker, context: Context, fields: Fields, ticked: Ticked
-) -> HTMLResponse | RedirectResponse:
+) -> Answered:
     """Send the fit of a generator as a job."""
-    try:
-        job = working.send_job(context, visitor, read_fit(fields, ticked, generator=True))
-    except SfumatoError as problem:
-        return show_page(request, visitor, context, fields, ticked, problem)
-    return RedirectResponse(f"/synthetic/{job.id}", 303)
+    return answer_form(
+        lambda: send_job(context, visitor, "/synthetic", read_fit(fields, ticked, generator=True)),
+        lambda problem: show_page(request, visitor, context, fields, ticked, problem),
+    )
 
 
 @router.get("/synthetic/{job}")
@@ -65,19 +77,46 @@ def show_job(request: Request, visitor: Asker, context: Context, job: JobPath) -
 
 
 @router.post("/synthetic/{job}/rows", response_model=None)
-def draw_rows(
-    request: Request, visitor: Asker, context: Context, job: JobPath, fields: Fields
-) -> HTMLResponse | RedirectResponse:
+def draw_rows(request: Request, visitor: Asker, context: Context, job: JobPath, fields: Fields) -> Answered:
     """Send the drawing of rows as a job."""
-    return _send_about(request, visitor, context, job, fields, read_sample)
+    return send_about(request, visitor, context, job, "/synthetic", lambda fit: read_sample(fit, fields))
 
 
 @router.post("/synthetic/{job}/report", response_model=None)
 def report_quality(
     request: Request, visitor: Asker, context: Context, job: JobPath, fields: Fields
-) -> HTMLResponse | RedirectResponse:
+) -> Answered:
     """Send a quality report as a job."""
-    return _send_about(request, visitor, context, job, fields, read_report)
+    return send_about(request, visitor, context, job, "/synthetic", lambda fit: read_report(fit, fields))
+
+
+@router.post("/synthetic/{job}/publish", response_model=None)
+def publish_rows(
+    request: Request, visitor: Steward, context: Context, job: JobPath, fields: StewardFields
+) -> Answered:
+    """Publish rows of a generator, for nothing."""
+
+    def publish() -> str:
+        rows, name = read_typed_whole(fields.get("rows", ""), "rows"), fields.get("name", "").strip() or None
+        publish_generator(context, visitor, job, rows, name)
+        return "/synthetic?done=yes"
+
+    return answer_form(publish, lambda problem: show_found_job(request, visitor, context, job, problem))
+
+
+@router.post("/synthetic/publish/twin", response_model=None)
+def publish_stand_in(request: Request, visitor: Steward, context: Context, fields: StewardFields) -> Answered:
+    """Publish a twin of a table, as it is declared or with what ρ buys."""
+
+    def publish() -> str:
+        rows, name = read_typed_whole(fields.get("rows", ""), "rows"), fields.get("name", "").strip() or None
+        rho = read_optional_number(fields.get("rho", ""), "ρ")
+        publish_twin(context, fields.get("table", ""), rows, rho, name)
+        return "/synthetic?done=yes"
+
+    return answer_form(
+        publish, lambda problem: show_page(request, visitor, context, fields, [], problem=problem)
+    )
 
 
 def show_page(
@@ -87,15 +126,15 @@ def show_page(
     typed: dict[str, str],
     ticked: list[str],
     problem: SfumatoError | None = None,
+    notice: str = "",
 ) -> HTMLResponse:
     """Return the page, with what was typed and what is wrong with it."""
     may_ask = visitor.role in (Role.STEWARD, Role.ANALYST)
-    facts: dict[str, Any] = {"published": list_published(context), "may_ask": may_ask, "problem": problem}
+    facts: dict[str, Any] = {"published": list_published(context), "may_ask": may_ask, "models": MADE}
+    facts |= {"may_publish": visitor.role is Role.STEWARD, "notice": notice}
     if may_ask:
-        jobs = [each for each in map(JobView, working.list_jobs(context, visitor)) if each.is_generator]
-        facts |= {"jobs": jobs, "models": MADE, **list_choices(context, visitor, typed, ticked)}
-    status = 200 if problem is None else find_status(problem)
-    return render(request, visitor, "synthetic.html", status=status, **facts)
+        facts |= list_choices(context, visitor, typed, ticked, generators=True)
+    return render(request, visitor, "synthetic.html", problem=problem, **facts)
 
 
 def list_published(context: ServerContext) -> list[PublishedTable]:
@@ -103,22 +142,7 @@ def list_published(context: ServerContext) -> list[PublishedTable]:
     return [each for each in context.lab.published() if isinstance(each, PublishedTable)]
 
 
-def _send_about(
-    request: Request, visitor: Visitor, context: ServerContext, id_: str, fields: dict[str, str], read: Any
-) -> HTMLResponse | RedirectResponse:
-    try:
-        fit = working.find_job(context, visitor, id_)
-        job = working.send_job(context, visitor, read(fit, fields))
-    except SfumatoError as problem:
-        return show_found_job(request, visitor, context, id_, problem)
-    return RedirectResponse(f"/synthetic/{job.id}", 303)
-
-
-def _write_file(found: PublishedTable, ending: str) -> bytes:
+def _write_file(found: PublishedTable, ending: str, *, for_spreadsheets: bool) -> bytes:
     if ending != "csv":
         return found.path.with_suffix(f".{ending}").read_bytes()
-    from pyarrow import csv
-
-    buffer = io.BytesIO()
-    csv.write_csv(found.read(), buffer)
-    return buffer.getvalue()
+    return write_csv(found.read(), for_spreadsheets=for_spreadsheets)

@@ -1,25 +1,21 @@
 """The Projects page: purposes with members, a quota of their own and a last day."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Form, Path, Request
-from fastapi.responses import HTMLResponse, RedirectResponse
+from fastapi import APIRouter, Path, Request
+from fastapi.responses import HTMLResponse
 
 from sfumato.errors import SfumatoError
-from sfumato.server.access import Role, Visitor, allow
-from sfumato.server.context import ServerContext, get_context
+from sfumato.server.access import Role, Visitor
+from sfumato.server.context import ServerContext
 from sfumato.server.facts.typed import read_optional_number, read_typed_number, split_names
+from sfumato.server.pages.forms import Answered, Asker, Context, Steward, StewardFields, answer_form
 from sfumato.server.pages.rendering import render
-from sfumato.server.problems import find_status
 
 router = APIRouter()
 
-Asker = Annotated[Visitor, Depends(allow(Role.STEWARD, Role.ANALYST))]
-Steward = Annotated[Visitor, Depends(allow(Role.STEWARD))]
-Context = Annotated[ServerContext, Depends(get_context)]
-Typed = Annotated[str, Form(max_length=200)]
-Text = Annotated[str, Form(max_length=4000)]
 Name = Annotated[str, Path(max_length=200)]
+_EMPTY = dict.fromkeys(("name", "purpose", "epsilon", "delta", "members", "until"), "")
 
 
 @router.get("/projects")
@@ -34,62 +30,49 @@ def show_projects(request: Request, visitor: Asker, context: Context, done: str 
 
 
 @router.post("/projects", response_model=None)
-def create_project(
-    request: Request,
-    visitor: Steward,
-    context: Context,
-    name: Typed = "",
-    purpose: Text = "",
-    epsilon: Typed = "",
-    delta: Typed = "",
-    members: Text = "",
-    until: Typed = "",
-) -> HTMLResponse | RedirectResponse:
+def create_project(request: Request, visitor: Steward, context: Context, fields: StewardFields) -> Answered:
     """Create a project with a quota of its own."""
-    typed = {
-        "name": name,
-        "purpose": purpose,
-        "epsilon": epsilon,
-        "delta": delta,
-        "members": members,
-        "until": until,
-    }
-    try:
+    typed = _EMPTY | fields
+
+    def create() -> str:
         context.lab.create_project(
-            name.strip(),
-            purpose=purpose,
-            epsilon=read_typed_number(epsilon, "ε"),
-            delta=read_optional_number(delta, "δ") or 0,
-            members=split_names(members),
-            until=until.strip() or None,
+            typed["name"].strip(),
+            purpose=typed["purpose"],
+            epsilon=read_typed_number(typed["epsilon"], "ε"),
+            delta=read_optional_number(typed["delta"], "δ") or 0,
+            members=split_names(typed["members"]),
+            until=typed["until"].strip() or None,
         )
-    except SfumatoError as problem:
-        return show_page(request, visitor, context, problem=problem, typed=typed)
-    return RedirectResponse("/projects?done=created", 303)
+        return "/projects?done=created"
+
+    return answer_form(
+        create, lambda problem: show_page(request, visitor, context, problem=problem, typed=typed)
+    )
 
 
 @router.post("/projects/{name}/members", response_model=None)
 def change_members(
-    request: Request, visitor: Steward, context: Context, name: Name, members: Text = "", until: Typed = ""
-) -> HTMLResponse | RedirectResponse:
+    request: Request, visitor: Steward, context: Context, name: Name, fields: StewardFields
+) -> Answered:
     """Change who is in a project, and its last day."""
-    try:
-        context.lab.change_project(name, members=split_names(members), until=until.strip() or None)
-    except SfumatoError as problem:
-        return show_page(request, visitor, context, problem=problem)
-    return RedirectResponse("/projects?done=changed", 303)
+
+    def change() -> str:
+        members, until = split_names(fields.get("members", "")), fields.get("until", "").strip() or None
+        context.lab.change_project(name, members=members, until=until)
+        return "/projects?done=changed"
+
+    return answer_form(change, lambda problem: show_page(request, visitor, context, problem=problem))
 
 
 @router.post("/projects/{name}/close", response_model=None)
-def close_project(
-    request: Request, visitor: Steward, context: Context, name: Name
-) -> HTMLResponse | RedirectResponse:
+def close_project(request: Request, visitor: Steward, context: Context, name: Name) -> Answered:
     """End a project for ever."""
-    try:
+
+    def close() -> str:
         context.lab.close_project(name)
-    except SfumatoError as problem:
-        return show_page(request, visitor, context, problem=problem)
-    return RedirectResponse("/projects?done=closed", 303)
+        return "/projects?done=closed"
+
+    return answer_form(close, lambda problem: show_page(request, visitor, context, problem=problem))
 
 
 def show_page(
@@ -103,14 +86,11 @@ def show_page(
 ) -> HTMLResponse:
     """Return the page, with what was typed and what is wrong with it."""
     is_steward = visitor.role is Role.STEWARD
-    empty = dict.fromkeys(("name", "purpose", "epsilon", "delta", "members", "until"), "")
-    facts = {
+    facts: dict[str, Any] = {
         "projects": context.lab.projects(None if is_steward else visitor.name),
-        "typed": empty | (typed or {}),
-        "problem": problem,
+        "typed": _EMPTY | (typed or {}),
         "notice": notice,
         "is_steward": is_steward,
         "address": context.settings.address,
     }
-    status = 200 if problem is None else find_status(problem)
-    return render(request, visitor, "projects.html", status=status, **facts)
+    return render(request, visitor, "projects.html", problem=problem, **facts)

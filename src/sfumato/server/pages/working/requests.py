@@ -1,27 +1,31 @@
 """The Requests page: an analyst asks for more budget with a reason, and the steward answers once."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Form, Path, Request
-from fastapi.responses import HTMLResponse, RedirectResponse
+from fastapi import APIRouter, Path, Request
+from fastapi.responses import HTMLResponse
 
 from sfumato.errors import SfumatoError
 from sfumato.lab.work.requests import BudgetRequest
-from sfumato.server.access import Role, Visitor, allow
-from sfumato.server.context import ServerContext, get_context
+from sfumato.server.access import Role, Visitor
+from sfumato.server.context import ServerContext
 from sfumato.server.facts.typed import read_optional_number, read_typed_number
+from sfumato.server.pages.forms import (
+    Analyst,
+    Answered,
+    Asker,
+    Context,
+    Fields,
+    Steward,
+    StewardFields,
+    answer_form,
+)
 from sfumato.server.pages.rendering import render
-from sfumato.server.problems import find_status
 
 router = APIRouter()
 
-Asker = Annotated[Visitor, Depends(allow(Role.STEWARD, Role.ANALYST))]
-Analyst = Annotated[Visitor, Depends(allow(Role.ANALYST))]
-Steward = Annotated[Visitor, Depends(allow(Role.STEWARD))]
-Context = Annotated[ServerContext, Depends(get_context)]
-Typed = Annotated[str, Form(max_length=60)]
-Text = Annotated[str, Form(max_length=4000)]
 Number = Annotated[int, Path(ge=1, le=10**9)]
+_EMPTY = dict.fromkeys(("epsilon", "delta", "reason", "project"), "")
 
 
 @router.get("/requests")
@@ -29,75 +33,69 @@ def show_requests(
     request: Request, visitor: Asker, context: Context, epsilon: str = "", done: str = ""
 ) -> HTMLResponse:
     """Return the requests: an analyst's own, or for a steward everyone's."""
-    return show_page(request, visitor, context, typed={"epsilon": epsilon[:40]}, notice=_say_done(done))
+    typed = {"epsilon": epsilon[:40], "project": visitor.project or ""}
+    return show_page(request, visitor, context, typed=typed, notice=_say_done(done))
 
 
 @router.post("/requests", response_model=None)
-def send_request(
-    request: Request,
-    visitor: Analyst,
-    context: Context,
-    epsilon: Typed = "",
-    delta: Typed = "",
-    reason: Text = "",
-    project: Typed = "",
-) -> HTMLResponse | RedirectResponse:
+def send_request(request: Request, visitor: Analyst, context: Context, fields: Fields) -> Answered:
     """Write down that an analyst asks for more budget."""
-    typed = {"epsilon": epsilon, "delta": delta, "reason": reason, "project": project}
-    try:
-        amounts = read_typed_number(epsilon, "ε"), read_optional_number(delta, "δ") or 0
+    typed = _EMPTY | fields
+
+    def send() -> str:
         context.lab.request(
-            visitor.name, epsilon=amounts[0], delta=amounts[1], reason=reason, project=project or None
+            visitor.name,
+            epsilon=read_typed_number(typed["epsilon"], "ε"),
+            delta=read_optional_number(typed["delta"], "δ") or 0,
+            reason=typed["reason"],
+            project=typed["project"] or None,
         )
-    except SfumatoError as problem:
-        return show_page(request, visitor, context, problem=problem, typed=typed)
-    return RedirectResponse("/requests?done=sent", 303)
+        return "/requests?done=sent"
+
+    return answer_form(
+        send, lambda problem: show_page(request, visitor, context, problem=problem, typed=typed)
+    )
 
 
 @router.post("/requests/{number}/withdraw", response_model=None)
-def withdraw_request(
-    request: Request, visitor: Analyst, context: Context, number: Number
-) -> HTMLResponse | RedirectResponse:
+def withdraw_request(request: Request, visitor: Analyst, context: Context, number: Number) -> Answered:
     """Take back a request of one's own that was not answered."""
-    sent = [each for each in context.lab.request_desk.list_sent(visitor.name) if each.number == number]
-    try:
+
+    def withdraw() -> str:
+        sent = [each for each in context.lab.request_desk.list_sent(visitor.name) if each.number == number]
         for each in sent:
             each.withdraw()
-    except SfumatoError as problem:
-        return show_page(request, visitor, context, problem=problem)
-    return RedirectResponse("/requests?done=withdrawn" if sent else "/requests", 303)
+        return "/requests?done=withdrawn" if sent else "/requests"
+
+    return answer_form(withdraw, lambda problem: show_page(request, visitor, context, problem=problem))
 
 
 @router.post("/requests/{number}/grant", response_model=None)
 def grant_request(
-    request: Request,
-    visitor: Steward,
-    context: Context,
-    number: Number,
-    epsilon: Typed = "",
-    delta: Typed = "",
-    note: Text = "",
-) -> HTMLResponse | RedirectResponse:
+    request: Request, visitor: Steward, context: Context, number: Number, fields: StewardFields
+) -> Answered:
     """Raise the quotas that a request is about, by what was asked for or by what the steward typed."""
-    try:
-        context.lab.request_desk.grant(
-            number, read_optional_number(epsilon, "ε"), read_optional_number(delta, "δ"), note.strip()
-        )
-    except SfumatoError as problem:
-        return show_page(request, visitor, context, problem=problem)
-    return RedirectResponse("/requests?done=granted", 303)
+
+    def grant() -> str:
+        epsilon = read_optional_number(fields.get("epsilon", ""), "ε")
+        delta = read_optional_number(fields.get("delta", ""), "δ")
+        context.lab.request_desk.grant(number, epsilon, delta, fields.get("note", "").strip())
+        return "/requests?done=granted"
+
+    return answer_form(grant, lambda problem: show_page(request, visitor, context, problem=problem))
 
 
 @router.post("/requests/{number}/decline", response_model=None)
 def decline_request(
-    request: Request, visitor: Steward, context: Context, number: Number, note: Text = ""
-) -> HTMLResponse | RedirectResponse:
+    request: Request, visitor: Steward, context: Context, number: Number, fields: StewardFields
+) -> Answered:
     """Say no to a request, and why."""
-    try:
-        context.lab.request_desk.decline(number, note)
-    except SfumatoError as problem:
-        return show_page(request, visitor, context, problem=problem)
-    return RedirectResponse("/requests?done=declined", 303)
+
+    def decline() -> str:
+        context.lab.request_desk.decline(number, fields.get("note", ""))
+        return "/requests?done=declined"
+
+    return answer_form(decline, lambda problem: show_page(request, visitor, context, problem=problem))
 
 
 def show_page(
@@ -112,18 +110,15 @@ def show_page(
     """Return the page, with what was typed and what is wrong with it."""
     found = list_visible(context, visitor)
     projects = context.lab.projects(visitor.name) if visitor.role is Role.ANALYST else ()
-    facts = {
+    facts: dict[str, Any] = {
         "waiting": [each for each in found if each.state in ("open", "granting")],
         "answered": [each for each in reversed(found) if each.state not in ("open", "granting")],
         "projects": [each.name for each in projects if each.is_open],
-        "typed": {"epsilon": "", "delta": "", "reason": "", "project": "", **(typed or {})},
-        "problem": problem,
+        "typed": _EMPTY | (typed or {}),
         "notice": notice,
         "is_steward": visitor.role is Role.STEWARD,
     }
-    return render(
-        request, visitor, "requests.html", status=200 if problem is None else find_status(problem), **facts
-    )
+    return render(request, visitor, "requests.html", problem=problem, **facts)
 
 
 def list_visible(context: ServerContext, visitor: Visitor) -> tuple[BudgetRequest, ...]:

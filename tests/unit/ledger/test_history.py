@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.lab.budget_view import trace_budget
 from sfumato.ledger.api import Charge
+from sfumato.ledger.history import BudgetHistory, _AccountTrace, trace_budget
 from sfumato.privacy.account import price
 from sfumato.privacy.events import Gaussian, Pure
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
+
+    from sfumato.ledger.chain import Entry
 
 
 def test_each_point_is_what_was_left_then(tmp_path: Path) -> None:
@@ -72,3 +76,37 @@ def test_long_traces_are_thinned_and_keep_their_ends(tmp_path: Path, charges: in
     points = trace_budget(ledger, "population:a", most)
     assert len(points) <= max(2, most)
     assert (points[0].charges, points[-1].charges) == (0, charges)
+
+
+def test_a_history_reads_each_entry_once_and_notices_another_ledger(tmp_path: Path) -> None:
+    ledger = sf.create(tmp_path / "lab").ledger
+    ledger.open_account("population:a", sf.Budget(4))
+    history, looked = BudgetHistory(ledger), list[int]()
+    read = ledger.read_entries
+
+    def note(after: int = 0) -> Iterator[Entry]:
+        looked.append(after)
+        return read(after)
+
+    ledger.read_entries = note  # type: ignore[method-assign]
+    for at in range(3):
+        ledger.charge(Charge(("population:a",), price(Pure(0.5)), f"{at:064x}", {"question": "q"}))
+        assert history.trace("population:a")[-1].left_epsilon == 4 - 0.5 * (at + 1)
+    assert history.count_entries() == list(read())[-1].seq
+    assert looked[0] == 0
+    assert all(looked[1:])
+    other = sf.create(tmp_path / "other").ledger
+    other.open_account("population:a", sf.Budget(4))
+    history._ledger = other
+    assert [each.left_epsilon for each in history.trace("population:a")] == [4]
+
+
+def test_a_long_history_keeps_few_totals(tmp_path: Path) -> None:
+    trace = _AccountTrace()
+    for at in range(1, 5001):
+        trace.add(at, "2026-01-01", price(Pure(Fraction(at, 10_000))))
+    assert len(trace.kept) <= 160
+    points = trace.list_points(sf.Budget(4), 40)
+    assert len(points) <= 40
+    assert (points[0].charges, points[-1].charges) == (0, 5000)
+    assert points[-1].left_epsilon == 3.5
