@@ -13,7 +13,7 @@ import pytest
 from sfumato.errors import LedgerError
 from sfumato.ledger import Charged, Reserved, SqliteLedger, replay_entries
 from sfumato.ledger.checkpoint import load_books, save_books
-from sfumato.ledger.signing import SigningKey
+from sfumato.ledger.receipts.signing import SigningKey
 from sfumato.ledger.sqlite import ledger as module
 from sfumato.ledger.sqlite.audit import AuditedLedger
 from sfumato.ledger.sqlite.backup import back_up_ledger
