@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -43,22 +44,32 @@ class RequestRates:
 
 
 class QuestionTurns:
-    """Threads for questions, which wait for their slots, so that quotes and pages never wait for them."""
+    """Threads for questions, which wait for their slots, so that quotes and pages never wait for them.
+
+    One person takes half of them at most, so that nobody keeps all others from asking.
+    """
 
     def __init__(self, most: int) -> None:
         self._most = most
+        self._asking: Counter[str] = Counter()
         self._limiter: CapacityLimiter | None = None
 
-    async def run(self, function: Callable[..., Answer], *arguments: Any) -> Answer:
-        """Return what a function returns that asks a question; refuse it if too many wait already."""
+    async def run(self, function: Callable[..., Answer], *arguments: Any, whose: str) -> Answer:
+        """Return what a function returns that asks a person's question; refuse it if too many wait already."""
         if self._limiter is None:
             self._limiter = CapacityLimiter(self._most)
-        if self._limiter.statistics().tasks_waiting >= self._most:
+        waiting = self._limiter.statistics().tasks_waiting
+        if waiting >= self._most or self._asking[whose] >= max(1, self._most // 2):
             raise PolicyError(
                 "SF-W119", "Too many questions wait for their turn; nothing was charged.", try_="again later"
             )
-        # A lost connection ends nothing: what was charged is answered and kept.
-        return await to_thread.run_sync(partial(function, *arguments), limiter=self._limiter)
+        self._asking[whose] += 1
+        try:
+            # A lost connection ends nothing: what was charged is answered and kept.
+            return await to_thread.run_sync(partial(function, *arguments), limiter=self._limiter)
+        finally:
+            self._asking[whose] -= 1
+            self._asking += Counter()  # forgets those who ask nothing
 
 
 class _Buckets:

@@ -43,7 +43,7 @@ def plan(body: PlanRequestBody, visitor: Asker, context: Context) -> dict[str, A
 async def release(body: ReleaseRequestBody, visitor: Asker, context: Context) -> dict[str, Any]:
     """Charge for a question and answer it. The same question again, or the same key, costs nothing."""
     asked = body.question, body.spend, body.key
-    return await context.turns.run(questions.release_question, context, visitor, *asked)
+    return await context.turns.run(questions.release_question, context, visitor, *asked, whose=visitor.name)
 
 
 @router.post("/refine", response_model=ReleaseBody)
@@ -53,7 +53,7 @@ async def refine(body: RefineRequestBody, visitor: Asker, context: Context) -> d
     Refining the same entry at the same spend once more gives the same answer and costs nothing.
     """
     asked = body.entry, body.spend, body.key
-    return await context.turns.run(questions.refine_release, context, visitor, *asked)
+    return await context.turns.run(questions.refine_release, context, visitor, *asked, whose=visitor.name)
 
 
 @router.get("/releases", response_model=FactsBody)

@@ -101,10 +101,16 @@ def build(
 
 
 @router.post("/ask/release", response_model=None)
-def release(
+async def release(
     request: Request, visitor: Asker, context: Context, form: Asked
 ) -> HTMLResponse | RedirectResponse:
     """Charge for the question and show its answer; what is refused is shown beside the question."""
+    return await context.turns.run(_release, request, visitor, context, form, whose=visitor.name)
+
+
+def _release(
+    request: Request, visitor: Visitor, context: ServerContext, form: AskForm
+) -> HTMLResponse | RedirectResponse:
     try:
         question, spend = form.read_question(), form.read_spend()
         payer = choose_payer(context, visitor, form.project)
