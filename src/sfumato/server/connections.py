@@ -1,15 +1,18 @@
 """Connections of HTTP on which requests must arrive in time.
 
-uvicorn closes a connection that is idle after an answer, and waits for ever for the rest of a request. Whoever
-opens many connections and sends a byte now and then would keep everyone else out.
+uvicorn closes a connection that is idle after an answer, and waits for ever for the rest of a request.
+Whoever opens many connections and sends a byte now and then would keep everyone else out.
 """
 
 from __future__ import annotations
 
-import asyncio
+from typing import TYPE_CHECKING
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
+
+if TYPE_CHECKING:
+    import asyncio
 
 FIRST_SECONDS = 20.0
 """Seconds in which a request must arrive, however short it is."""
@@ -17,7 +20,7 @@ BYTES_PER_SECOND = 32_768
 """Each second more is for so many bytes of it."""
 
 
-class TimedConnection(H11Protocol):  # type: ignore[misc]
+class TimedConnection(H11Protocol):
     """A connection that is closed when a request, once it could begin, does not arrive in time."""
 
     _timer: asyncio.TimerHandle | None = None
@@ -48,7 +51,7 @@ class TimedConnection(H11Protocol):  # type: ignore[misc]
         self._timer = self.loop.call_at(self._until, self._look_again)
 
     def _look_again(self) -> None:
-        """Close the connection, unless what came meanwhile has earned more time, or it is we who do not read."""
+        """Close the connection, unless bytes that came have earned more time, or it is we who do not read."""
         if self.flow.read_paused:
             self._await_request()
         elif self.loop.time() < self._until:

@@ -55,7 +55,7 @@ class QuestionTurns:
         self._limiter: CapacityLimiter | None = None
 
     async def run(self, function: Callable[..., Answer], *arguments: Any, whose: str) -> Answer:
-        """Return what a function returns that asks a person's question; refuse it if too many wait already."""
+        """Return what a function returns that asks a person's question; refuse it if too many wait."""
         if self._limiter is None:
             self._limiter = CapacityLimiter(self._most)
         waiting = self._limiter.statistics().tasks_waiting

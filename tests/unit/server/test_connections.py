@@ -16,11 +16,14 @@ from sfumato.server import connections
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 HEAD = b"GET /healthz HTTP/1.1\r\nHost: x\r\n"
-BODY = b"POST /api/quote HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 4000\r\n\r\n{"
-FORM = BODY.replace(b"/api/quote", b"/login").replace(b"application/json", b"application/x-www-form-urlencoded")
+BODY = (
+    b"POST /api/quote HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 4000\r\n\r\n{"
+)
+FORM = BODY.replace(b"/api/quote", b"/login").replace(
+    b"application/json", b"application/x-www-form-urlencoded"
+)
 
 
 @pytest.fixture(scope="module")

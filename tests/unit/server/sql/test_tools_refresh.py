@@ -1,7 +1,7 @@
 """psql, pandas and DuckDB's postgres scanner load released answers a thousand times, and pay nothing.
 
-DuckDB's scanner is an extension, and wheels that carry it exist for DuckDB 1.5, not for the 2.0 that runs here. Both
-are installed into a folder of the test's own, and run in a process of their own.
+DuckDB's scanner is an extension, and wheels that carry it exist for DuckDB 1.5, not for the 2.0 that runs
+here. Both are installed into a folder of the test's own, and run in a process of their own.
 """
 
 from __future__ import annotations
