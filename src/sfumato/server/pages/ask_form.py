@@ -45,9 +45,8 @@ class AskForm:
         if self.groups.strip() or self.rows.strip():
             limits = {"groups": _parse_whole("groups", self.groups), "rows": _parse_whole("rows", self.rows)}
             bounded = BoundedBody(**limits)
-        sql = self.sql.replace("\r\n", "\n")  # browsers end lines with more than was typed
         try:
-            return QuestionBody(sql=sql, bounded=bounded, table=None, steps=None)
+            return QuestionBody(sql=self.sql, bounded=bounded, table=None, steps=None)
         except ValidationError:
             raise UsageError("SF-W182", "The question is too long.", most="20,000 characters") from None
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Depends, Form, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
+from pydantic import AfterValidator
 
 from sfumato.errors import SfumatoError
 from sfumato.lab.session import Session
@@ -27,7 +28,8 @@ router = APIRouter()
 Asker = Annotated[Visitor, Depends(allow(Role.STEWARD, Role.ANALYST))]
 Context = Annotated[ServerContext, Depends(get_context)]
 Typed = Annotated[str, Form(max_length=200)]
-Text = Annotated[str, Form(max_length=100_000)]
+# Browsers end the lines of a form with more than was typed.
+Text = Annotated[str, Form(max_length=100_000), AfterValidator(lambda typed: typed.replace("\r\n", "\n"))]
 
 
 def read_form(
