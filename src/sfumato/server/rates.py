@@ -30,9 +30,9 @@ class RequestRates:
         self._requests = _Buckets(settings.requests_per_second, settings.request_burst, clock)
         self._wrong = _Buckets(settings.wrong_tokens_per_second, settings.wrong_token_burst, clock)
 
-    def count_request(self, whose: str) -> None:
-        """Count a request of a person or an address, or refuse it."""
-        self._requests.take(whose)
+    def count_request(self, whose: str, many: int = 1) -> None:
+        """Count a request of a person or an address, or one that is as much work as many, or refuse it."""
+        self._requests.take(whose, many)
 
     def count_wrong_token(self, address: str) -> None:
         """Count a wrong token or password that an address sent, or refuse it before it is looked at."""
@@ -78,12 +78,12 @@ class _Buckets:
         self._lock = threading.Lock()
         self._levels: dict[str, tuple[float, float]] = {}
 
-    def take(self, whose: str) -> None:
+    def take(self, whose: str, many: int = 1) -> None:
         with self._lock:
             level = self._level(whose)
-            if level >= 1:
-                self._levels[whose] = (level - 1, self._clock())
-        self._refuse(level)
+            if level >= many:
+                self._levels[whose] = (level - many, self._clock())
+        self._refuse(level, many)
 
     def require(self, whose: str) -> None:
         with self._lock:
@@ -101,7 +101,7 @@ class _Buckets:
         level, then = self._levels.get(whose, (self._burst, now))
         return min(self._burst, level + (now - then) * self._rate)
 
-    def _refuse(self, level: float) -> None:
-        if level < 1:
-            seconds = max(1, round((1 - level) / self._rate + 0.5))
+    def _refuse(self, level: float, many: int = 1) -> None:
+        if level < many:
+            seconds = max(1, round((many - level) / self._rate + 0.5))
             raise PolicyError("SF-W108", "Too many requests came at once.", try_=f"again in {seconds} s")

@@ -62,3 +62,12 @@ def test_pages_and_programs_ask_in_turn(full: ServedClinic) -> None:
     assert full.send("POST", "/api/quote", json=sent).status_code == 200
     assert full.send("GET", f"/releases/{entry}").status_code == 200
     assert full.lab.verify().charges == 1
+
+
+def test_each_question_of_a_plan_is_counted(tmp_path: Path) -> None:
+    few = ServerSettings("http://testserver", requests_per_second=1e-6, request_burst=12)
+    with serve_clinic(tmp_path / "clinic", few) as clinic:
+        asked = {"questions": [f"{SQL} WHERE age > {each}" for each in range(6)], "spend": {"epsilon": 0.1}}
+        answers = [clinic.send("POST", "/api/plan", json=asked) for _ in range(3)]
+        assert [each.status_code for each in answers] == [200, 200, 429]
+        assert answers[-1].json()["code"] == "SF-W108"

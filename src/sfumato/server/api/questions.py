@@ -35,6 +35,7 @@ def quote(body: QuoteRequestBody, visitor: Asker, context: Context) -> dict[str,
 @router.post("/plan", response_model=FactsBody)
 def plan(body: PlanRequestBody, visitor: Asker, context: Context) -> dict[str, Any]:
     """Return the price of many questions, of each and of all together. Nothing is read or spent."""
+    context.rates.count_request(f"person {visitor.name}", max(0, len(body.questions) - 1))  # each counts
     planned = open_session(context, visitor).plan(body.questions, **parse_spending(body.spend))
     return write_plain(planned.to_dict())  # type: ignore[no-any-return]
 
