@@ -57,6 +57,7 @@ from sfumato.lab.registration import (
 )
 from sfumato.lab.report import SourceReport
 from sfumato.lab.session import Session
+from sfumato.lab.surveys.desk import SurveyDesk
 from sfumato.lab.work.desk import WorkDesk
 from sfumato.lab.work.project_lab import ProjectLab
 from sfumato.lab.work.projects import remove_member, require_open_project
@@ -82,8 +83,6 @@ if TYPE_CHECKING:
     from sfumato.lab.analysts import Analyst
     from sfumato.lab.feeds.mirror import MirrorReport
     from sfumato.lab.published import Published
-    from sfumato.lab.surveys.invitation import Invitation
-    from sfumato.lab.surveys.survey import Survey
     from sfumato.lab.synthetic.published_table import PublishedTable
     from sfumato.ledger.api import Verified
     from sfumato.privacy.bound_choice import BoundChoice
@@ -92,7 +91,7 @@ if TYPE_CHECKING:
     from sfumato.synth import Marginals, Twin
 
 
-class Lab(WorkDesk):
+class Lab(WorkDesk, SurveyDesk):
     """Tables, whose rows they are, and how much may ever be learnt from them."""
 
     def __init__(self, folder: Path, ledger: str | None = None, *, reads_only: bool = False) -> None:
@@ -435,51 +434,6 @@ class Lab(WorkDesk):
     def budget(self) -> BudgetView:
         """What is left of every population."""
         return view_budget(self, None)
-
-    # ---- surveys, whose answers people randomize themselves ----
-
-    def create_survey(
-        self,
-        name: str,
-        *,
-        question: str,
-        choices: Sequence[str] = ("Yes", "No"),
-        epsilon: Number | str,
-        invitations: int | None = None,
-        asks: int = 1,
-        public: bool = False,
-    ) -> Survey:
-        """Charge and open a survey. Its `links` are the invitations, one for each person, shown once.
-
-        `epsilon` is a number or a level in words: "3 in 4" says that a guess about someone is right at most 3
-        times in 4, and is the fair coin. Without `invitations` there is one link, and anyone who has it
-        answers. `asks` is how many rounds there may ever be; each is charged. With `public` everyone with a
-        link sees the result.
-        """
-        from sfumato.lab.surveys import survey, terms
-
-        people = 0 if invitations is None else survey.parse_invitations(invitations)
-        invited = invitations is not None
-        said = terms.parse_terms(name, question, choices, epsilon, asks, invited=invited, public=public)
-        return survey.create_survey(self.folder, self.ledger, said, people)
-
-    def survey(self, name: str) -> Survey:
-        """Return a survey, to close it, to open its next round, or to see what it has found."""
-        from sfumato.lab.surveys.survey import Survey
-
-        return Survey(self.folder, self.ledger, name)
-
-    def surveys(self) -> tuple[Survey, ...]:
-        """Return every survey."""
-        from sfumato.lab.surveys.store import SurveyStore
-
-        return tuple(map(self.survey, SurveyStore(self.folder).list_names()))
-
-    def open_invitation(self, link: str) -> Invitation:
-        """Return what a respondent's link opens. It takes randomized reports alone."""
-        from sfumato.lab.surveys.invitation import Invitation
-
-        return Invitation(self.folder, self.ledger, link)
 
     # ---- what both look up ----
 
