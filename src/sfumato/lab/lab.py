@@ -16,6 +16,7 @@ from sfumato.curator.catalog.catalog import Catalog, Table, declare_table
 from sfumato.curator.catalog.leftovers import PATIENCE, change_alone
 from sfumato.curator.catalog.public_facts import count_public_facts, require_rows
 from sfumato.curator.catalog.publications import Publication, Publications
+from sfumato.curator.catalog.regions import make_region_accounts, require_one_divider
 from sfumato.curator.catalog.schema_file import Schema
 from sfumato.curator.incidents import Incidents
 from sfumato.curator.payer import REVOKED, no_quota_error, population_account, quota_account
@@ -85,7 +86,7 @@ if TYPE_CHECKING:
     from sfumato.lab.surveys.invitation import Invitation
     from sfumato.lab.surveys.survey import Survey
     from sfumato.lab.synthetic.published_table import PublishedTable
-    from sfumato.ledger.api import Verified
+    from sfumato.ledger.api import SnapshotRead, Verified
     from sfumato.privacy.bound_choice import BoundChoice
     from sfumato.privacy.exact import Number
     from sfumato.privacy.graph_units import Protected
@@ -144,7 +145,7 @@ class Lab(WorkDesk):
             prepared, report = self._prepared(table.with_chosen(chosen), source)
             # Before the table appears: no question may come without an account to charge.
             self._open_account(table, agreed)
-            self.ledger.note_snapshot(name, prepared.identity, None)
+            self._note_newest(prepared, None)
             self._catalog.add_table(prepared)
         hint_at_populations(accounts, table)
         hint_at_same_rows(self.tables(), table)
@@ -209,6 +210,9 @@ class Lab(WorkDesk):
         Everyone sees the counter move on. The people stay the same, and so does what is left of their budget;
         answers about the old snapshot are not answers about the new one. The old one is erased; questions
         about it that are being answered have ten seconds to finish, and are then ended and stay charged.
+
+        People may have moved between regions: where the table declares them, each has spent as much from now
+        on as the one that had spent most.
         """
         with self._changing():
             old = self._catalog.find_table(name)
@@ -226,7 +230,7 @@ class Lab(WorkDesk):
             moved = move_through(kept, through or {})
             open_blocks(self.ledger, self._catalog.contents, moved)
             prepared, report = self._prepared(moved, source)
-            self.ledger.note_snapshot(old.name, prepared.identity, before)
+            self._note_newest(prepared, before)
             self._catalog.add_table(prepared)
         return None if report is None else report.warn()
 
@@ -593,6 +597,18 @@ class Lab(WorkDesk):
             self.ledger.open_account(population_account(table.population), agreed, table.relation)
             grant_later(self.ledger, self._catalog.contents, table.population)
 
+    def _note_newest(self, table: Table, before: SnapshotRead | None) -> None:
+        """Note a table's new snapshot; where it says who is in which region, open their accounts first.
+
+        Units may have moved between regions, so every account then gets the largest total of all.
+        """
+        regions = make_region_accounts(table)
+        if regions is not None:
+            budget = self.ledger.read_budget(population_account(table.population))
+            for account in regions.accounts:
+                self.ledger.open_account(account, budget, table.relation)
+        self.ledger.note_snapshot(table.name, table.identity, before, regions)
+
     def _declared(self, name: str, said: Schema, old: Table | None = None) -> tuple[Table, Budget | None]:
         """Return a table and its population's budget, or refuse what cannot be registered.
 
@@ -605,6 +621,7 @@ class Lab(WorkDesk):
         if known is not None:
             raise PolicyError("SF-C110", f"'{known}' is registered already.", try_="lab.advance(…)")
         require_one_relation(self._catalog.contents, table)
+        require_one_divider(self.tables(), table)
         return table, agree_on_budget(self.ledger, table, said.budget)
 
     def _prepared(self, table: Table, source: Any) -> tuple[Table, SourceReport | None]:

@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from sfumato.files.durable import replace_file
+from sfumato.ledger.api import RegionAccounts
 from sfumato.ledger.books import AccountState, Books, Reservation
 from sfumato.privacy.account import Caps, Cost
 from sfumato.privacy.budget import Budget
@@ -57,6 +58,7 @@ def _write(books: Books) -> dict[str, Any]:
         "end": [books.seq, books.head],
         "lab": books.lab,
         "snapshots": books.snapshots,
+        "regions": [each.write_fields() for each in books.regions.values()],
         "accounts": {name: _write_account(each) for name, each in books.accounts.items()},
         "charges": [list(books.charges), *(list(column) for column in zip(*charges, strict=True))],
         "heads": [[charge, head] for charge, head in books.heads.items() if head],
@@ -92,6 +94,8 @@ def _read(fields: dict[str, Any]) -> Books:
         reservations={charge: _read_reservation(*rest) for charge, *rest in fields["reservations"]},
         unread={tuple(asked): _read_given_up(given_up) for asked, given_up in fields["unread"]},
         snapshots=fields["snapshots"],
+        # A checkpoint of an older version has none.
+        regions={each["population"]: RegionAccounts.read(each) for each in fields.get("regions", ())},
         lab=fields["lab"],
     )
 

@@ -21,6 +21,7 @@ from sfumato.curator.catalog.chosen import ChosenBound, keep_valid
 from sfumato.curator.catalog.columns import DeclaredColumn, column_from_dict
 from sfumato.curator.catalog.edge_lists import check_graph, prepare_graph, require_population
 from sfumato.curator.catalog.grants import Grant
+from sfumato.curator.catalog.regions import check_regions
 from sfumato.engines.snapshot import GraphPreparation, Preparation
 from sfumato.errors import PolicyError, UsageError
 from sfumato.files.disk_errors import name_disk_errors
@@ -93,6 +94,11 @@ class Table:
         """The name of the people or edges whose account pays."""
         everyone = self.protects.population(self.name)
         return name_newcomers(everyone, self.block) if self.block else everyone
+
+    @property
+    def regions(self) -> tuple[str, ...]:
+        """The columns whose values divide the units into regions; none where there is one account."""
+        return self.protects.regions if isinstance(self.protects, Unit) else ()
 
     @property
     def relation(self) -> str:
@@ -432,7 +438,9 @@ def declare_table(
     if unit.choice is not None:
         raise AssertionError("a bound is chosen before a table is declared")
     require_population(name, unit)
-    return Table(name, unit, promises, 1, neighbours, _public_rows(name, unit, neighbours, rows))
+    table = Table(name, unit, promises, 1, neighbours, _public_rows(name, unit, neighbours, rows))
+    check_regions(table)
+    return table
 
 
 def _check_columns(
