@@ -195,9 +195,14 @@ class Payer:
                 raise no_quota_error(self.analyst)
         return find_kept(self.lab.ledger, plan) is not None
 
-    def can_afford(self, table: Table, cost: Cost) -> bool:
-        """Return whether all accounts hold a cost. What is left of them takes longer to find."""
-        return all(cap.holds(spent + cost) for cap, spent in self._states(self.accounts(table)))
+    def can_afford(self, plan: Plan[Any, Any], cost: Cost) -> bool:
+        """Return whether the accounts that pay for a plan hold a cost, such as that of many like it."""
+        states = self._states(self.find_payment(plan).accounts)
+        return all(cap.holds(spent + cost) for cap, spent in states)
+
+    def find_left(self, plan: Plan[Any, Any]) -> Fraction:
+        """Return the largest pure-ε question that the accounts which pay for a plan still allow."""
+        return _least(self._states(self.find_payment(plan).accounts)).epsilon
 
     def standing_after(self, table: Table, cost: Cost) -> Standing:
         """Return what a cost that nothing was answered for yet would do to the accounts."""

@@ -27,7 +27,7 @@ class BudgetPoint:
 
     charges: int
     entry: int
-    """Number of the charge's entry; 0 before the first."""
+    """Number of the entry that changed the total, mostly a charge's; 0 before the first."""
     day: str
     """Day of the charge, in UTC; empty before the first."""
     left_epsilon: float
@@ -67,7 +67,7 @@ class _AccountTrace:
     def list_points(self, budget: Budget, most: int) -> tuple[BudgetPoint, ...]:
         """Return what was left at the first, the last, and some charges between them."""
         totals = [_NOTHING_YET, *self.kept]
-        if totals[-1].charges != self.newest.charges:
+        if totals[-1].entry != self.newest.entry:
             totals.append(self.newest)
         step = max(1, -(-len(totals) // max(1, most - 1)))
         chosen = [totals[at] for at in sorted({*range(0, len(totals), step), len(totals) - 1})]
@@ -123,7 +123,7 @@ class BudgetHistory:
             elif entry.kind == "return":
                 self._count_return(entry, read_body(entry.body))
             elif entry.kind == "regions":
-                self._level_regions(RegionAccounts.read(read_body(entry.body)))
+                self._level_regions(entry, RegionAccounts.read(read_body(entry.body)))
 
     def _count_charge(self, entry: Entry, fields: dict[str, Any]) -> None:
         cost, day = Cost.from_dict(fields["cost"]), str(fields.get("at", ""))
@@ -134,13 +134,14 @@ class BudgetHistory:
         if entry.kind == "reserve":
             self._runs[entry.seq] = accounts, cost, day
 
-    def _level_regions(self, regions: RegionAccounts) -> None:
+    def _level_regions(self, entry: Entry, regions: RegionAccounts) -> None:
         """Let all accounts of a population go on from the largest total, as the books do."""
         names = {*regions.accounts, *self._regions.get(regions.population, ())}
         traces = [self._traces.setdefault(name, _AccountTrace()) for name in names]
         total = find_dearest(trace.newest.spent for trace in traces)
         for trace in traces:
-            trace.newest = replace(trace.newest, spent=total)
+            if trace.newest.spent != total:
+                trace.newest = replace(trace.newest, entry=entry.seq, spent=total)
         self._regions[regions.population] = regions.accounts
 
     def _count_return(self, entry: Entry, fields: dict[str, Any]) -> None:

@@ -61,7 +61,7 @@ Outcomes = frozenset[bool | None]
 """What a condition can come to: true, false or unknown."""
 
 _MOST_NUMBERS = 64
-"""The largest set of integers that is looked at, since a sum of many CASE could be any of 2^n. Where there are
+"""The largest set of integers that is looked at, since a sum of n CASE could be any of 2^n. Where there are
 more, the value is taken to be anything, so privacy does not depend on it."""
 _ANY_OUTCOME: Outcomes = frozenset((True, False, None))
 _MISSING: Possible = frozenset((None,))
