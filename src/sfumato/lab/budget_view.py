@@ -37,8 +37,8 @@ class AccountView:
     spent: Odometer
     """What the account's filters prove of all that was spent so far."""
     regions: tuple[AccountView, ...] = ()
-    """The accounts of a population's regions. The numbers above are then those of the one with least left,
-    which is what a question about everyone can spend."""
+    """The accounts of a population's regions. What is left above is then that of the one with least left,
+    which is what a question about everyone can spend, and what was spent is the most."""
 
     @property
     def tightest(self) -> str:
@@ -204,7 +204,11 @@ def view_population(ledger: Ledger, account: str) -> AccountView:
     if counted is None:
         return view_account(ledger, account)
     regions = tuple(view_account(ledger, name) for name in counted.accounts)
-    return replace(min(regions, key=_order_by_left), name=account, regions=regions)
+    # Each unit has the reading of its region, so what holds for all of them is the largest.
+    readings = [each.spent for each in regions]
+    most = max(readings, key=lambda reading: reading.epsilon)
+    spent = replace(most, delta=max(reading.delta for reading in readings))
+    return replace(min(regions, key=_order_by_left), name=account, spent=spent, regions=regions)
 
 
 def _order_by_left(account: AccountView) -> tuple[float, float]:

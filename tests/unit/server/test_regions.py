@@ -1,4 +1,4 @@
-"""Budgets by region over HTTP: quotes, budgets and pages name the regions, and hostile sessions charge them."""
+"""Budgets by region over HTTP: quotes, budgets and pages name them, and hostile sessions charge them."""
 
 from __future__ import annotations
 

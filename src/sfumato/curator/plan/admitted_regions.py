@@ -214,7 +214,9 @@ def list_possible(value: Value, scope: Scope) -> Possible:
 
 
 def _combine(left: Value, right: Value, scope: Scope, of: Callable[[int, int], int]) -> Possible:
-    one, other = list_possible(left, scope), list_possible(right, scope)
+    one = list_possible(left, scope)
+    # Nearly all values can be anything, and then the other side need not be looked into.
+    other = None if one is None else list_possible(right, scope)
     if one is None or other is None:
         return None
     return _limit(frozenset(None if a is None or b is None else of(a, b) for a, b in product(one, other)))
@@ -239,8 +241,11 @@ def _either(first: Possible, second: Possible) -> Possible:
 def _choose(outcomes: Outcomes, then: Value, otherwise: Value, scope: Scope) -> Possible:
     taken = [then] if True in outcomes else []
     taken += [otherwise] if outcomes & {False, None} else []
-    found = [list_possible(each, scope) for each in taken]
-    return None if None in found else _limit(frozenset().union(*(each for each in found if each is not None)))
+    found: Possible = frozenset()
+    for each in taken:
+        more = None if found is None else list_possible(each, scope)
+        found = None if found is None or more is None else found | more
+    return _limit(found)
 
 
 # ---- conditions --------------------------------------------------------------------------------------------
