@@ -94,7 +94,7 @@ class Books:  # what the entries so far say
     def names_all(self, names: list[str], snapshot: Any) -> bool:  # all accounts of a population, or none
         named = {name for name in names if name.startswith("population:")}
         if snapshot is not None:  # but of the regions of this snapshot it may name some
-            return any(now == snapshot and named <= family for now, family in self.regions.values())
+            return any(now == snapshot and set() < named <= family for now, family in self.regions.values())
         return all(not named & family or named >= family for _, family in self.regions.values())
 
     def divide(self, kind: str, body: dict[str, Any]) -> None:  # regions: each account at the largest total

@@ -192,7 +192,7 @@ class Books:
         families = self.regions.values()
         named = {name for name in accounts if parse_account(name)[1] is None}
         if snapshot is not None:
-            return any(each.identity == snapshot and named <= set(each.accounts) for each in families)
+            return any(each.identity == snapshot and set() < named <= set(each.accounts) for each in families)
         return all(named.isdisjoint(each.accounts) or named >= set(each.accounts) for each in families)
 
     def make_draft(self) -> Books:

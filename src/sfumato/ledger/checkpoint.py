@@ -28,13 +28,16 @@ Replaying so many takes a tenth of a second (`benchmarks/ledger.py`). No privacy
 """
 
 _TITLE = b"sfumato books 1\n"
+_TITLE_WITH_REGIONS = b"sfumato books 2\n"
+"""Seals books that older versions must not use: they would replay no entry of regions, and charge too few."""
 
 
 def save_books(path: Path, key: bytes, books: Books) -> None:
     """Write a checkpoint. If the disk refuses, there is none, and the next start takes longer."""
     content = json.dumps(_write(books), separators=(",", ":")).encode()
     with suppress(OSError):
-        replace_file(path, _seal(key, content) + content, private=True)
+        title = _TITLE_WITH_REGIONS if books.regions else _TITLE
+        replace_file(path, _seal(key, title, content) + content, private=True)
 
 
 def load_books(path: Path, key: bytes) -> Books | None:
@@ -44,11 +47,12 @@ def load_books(path: Path, key: bytes) -> Books | None:
     except OSError:
         return None
     seal, content = data[:32], data[32:]
-    return _read(json.loads(content)) if hmac.compare_digest(seal, _seal(key, content)) else None
+    seals = (_seal(key, title, content) for title in (_TITLE, _TITLE_WITH_REGIONS))
+    return _read(json.loads(content)) if any(hmac.compare_digest(seal, each) for each in seals) else None
 
 
-def _seal(key: bytes, content: bytes) -> bytes:
-    return hmac.digest(key, _TITLE + content, "sha256")
+def _seal(key: bytes, title: bytes, content: bytes) -> bytes:
+    return hmac.digest(key, title + content, "sha256")
 
 
 def _write(books: Books) -> dict[str, Any]:
