@@ -148,17 +148,18 @@ class Payer:
 
     def find_payment(self, plan: Plan[Any, Any]) -> Payment:
         """Return the accounts that pay for a plan: where its rows come from some regions, those alone."""
-        everyone = Payment(self.accounts(plan.table))
-        counted = None if plan.spans_time else self.lab.ledger.read_regions(plan.table.population)
+        population = plan.table.population
+        counted = None if plan.spans_time else self.lab.ledger.read_regions(population)
         divided = None if counted is None else self._find_divider(counted)
         if counted is None or divided is None:
-            return everyone
+            return Payment(self.accounts(plan.table))
         admitted = find_admitted_accounts((step.program for step in plan.steps), divided)
         # A question that no row can satisfy is charged like any other: of nothing there is no price.
         if not admitted or admitted >= set(counted.accounts):
-            return everyone
-        others = set(counted.accounts) - admitted
-        return Payment(tuple(name for name in everyone.accounts if name not in others), counted.identity)
+            return Payment(self.accounts(plan.table))
+        # From one reading of the ledger: if the regions are others by now, it refuses the charge.
+        quotas = base_accounts(population, self.holder)[1:]
+        return Payment((*sorted(admitted), *quotas), counted.identity)
 
     def _find_divider(self, counted: RegionAccounts) -> Regions | None:
         """Return the regions that the ledger counts by, if their table is here and has that snapshot."""
@@ -179,12 +180,16 @@ class Payer:
         """Return whether shaped noise is the better one for the accounts that pay."""
         return needs.shaped is not None and prefers_shape(needs, self._smallest_budget(table))
 
-    def standing(self, plan: Plan[Any, Any]) -> Standing:
-        """Return what paying for a plan would do to the accounts. Nothing is charged."""
+    def standing(self, plan: Plan[Any, Any], *, in_stretches: bool = False) -> Standing:
+        """Return what paying for a plan, at once or in stretches, would do to the accounts.
+
+        Nothing is charged.
+        """
+        everyone = Payment(self.accounts(plan.table))
         if self.was_answered(plan):
-            return self._standing(Payment(self.accounts(plan.table)), None)
+            return self._standing(everyone, None)
         self._require_little_work(plan)
-        standing = self._standing(self.find_payment(plan), plan.cost)
+        standing = self._standing(everyone if in_stretches else self.find_payment(plan), plan.cost)
         return standing if self.slots is None else replace(standing, slot=self.slots.slot(plan))
 
     def was_answered(self, plan: Plan[Any, Any]) -> bool:

@@ -70,7 +70,7 @@ class Unit:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the form that is kept in the catalog."""
-        named = {"column": self.column, "max_rows": self.max_rows, "of": self.of}
+        named: dict[str, Any] = {"column": self.column, "max_rows": self.max_rows, "of": self.of}
         # Left out where there are none, so that catalogs of older versions read the same.
         named |= {"regions": list(self.regions)} if self.regions else {}
         return named | ({"public": True} if self.public else {})
