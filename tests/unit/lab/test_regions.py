@@ -45,21 +45,24 @@ EVERYONE = ("no region", "ward=A", "ward=B", "ward=C")
 def make_lab(folder: Path, **said: Any) -> sf.Lab:
     lab = sf.create(folder / "lab")
     lab.register("visits", VISITS, **{**SAID, **said})
-    lab.register(
-        "stays",
-        STAYS,
-        unit=sf.Unit("id", max_rows=2),
-        columns={"ward": WARDS, "nights": sf.between(0, 9, step=1)},
-    )
-    wards = pa.table({"ward": ["A", "B"], "beds": [1, 2]})
-    lab.register("wards", wards, unit=sf.PUBLIC, columns={"ward": WARDS, "beds": sf.between(0, 9, step=1)})
+    return lab
+
+
+def add_stays(lab: sf.Lab) -> sf.Lab:
+    """Another table about the same people, with wards of its own."""
+    columns = {"ward": WARDS, "nights": sf.between(0, 9, step=1)}
+    lab.register("stays", STAYS, unit=sf.Unit("id", max_rows=2), columns=columns)
     return lab
 
 
 @pytest.fixture(scope="module")
 def asked(tmp_path_factory: pytest.TempPathFactory) -> sf.Lab:
     """A lab that is only asked for quotes."""
-    return make_lab(tmp_path_factory.mktemp("asked"))
+    lab = add_stays(make_lab(tmp_path_factory.mktemp("asked")))
+    wards = pa.table({"ward": ["A", "B"], "beds": [1, 2]})
+    columns = {"ward": WARDS, "beds": sf.between(0, 9, step=1)}
+    lab.register("wards", wards, unit=sf.PUBLIC, columns=columns)
+    return lab
 
 
 @pytest.fixture
@@ -244,6 +247,7 @@ def test_after_an_advance_every_region_has_spent_as_much_as_the_one_that_spent_m
 
 
 def test_another_table_may_advance_without_a_word(lab: sf.Lab) -> None:
+    add_stays(lab)
     ask(lab, "ward = 'A'", 0.75)
     lab.advance("stays", STAYS)
     assert left(lab) == dict(zip(EVERYONE, (1, 0.25, 1, 1), strict=True))
@@ -285,7 +289,7 @@ def test_a_crash_before_the_new_snapshot_is_used_leaves_no_region_out(
 
 
 def test_a_population_that_has_spent_begins_its_regions_there(tmp_path: Path) -> None:
-    lab = make_lab(tmp_path, unit=sf.Unit("id", max_rows=2))
+    lab = add_stays(make_lab(tmp_path, unit=sf.Unit("id", max_rows=2)))
     ask(lab, "ward = 'A'", 0.5)
     lab.drop("visits")
     lab.register("visits", VISITS, **SAID)
