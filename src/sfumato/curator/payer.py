@@ -8,7 +8,7 @@ from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict
 
-from sfumato.curator.catalog.regions import find_regions, name_region
+from sfumato.curator.catalog.regions import name_region
 from sfumato.curator.gate import answer_charge, answer_plan, read_steps
 from sfumato.curator.plan.admitted_regions import find_admitted_accounts
 from sfumato.curator.plan.spend import Needs, Spend, parse_spend, prefers_shape
@@ -165,7 +165,7 @@ class Payer:
         """Return the regions that the ledger counts by, if their table is here and has that snapshot."""
         for table in self.lab.tables():
             if table.regions and table.population == counted.population:
-                regions = find_regions(table)
+                regions = table.find_regions()
                 same = regions is not None and regions.list_accounts() == counted.accounts
                 return regions if same and table.identity == counted.identity else None
         return None

@@ -16,7 +16,6 @@ from sfumato.curator.catalog.catalog import Catalog, Table, declare_table
 from sfumato.curator.catalog.leftovers import PATIENCE, change_alone
 from sfumato.curator.catalog.public_facts import count_public_facts, require_rows
 from sfumato.curator.catalog.publications import Publication, Publications
-from sfumato.curator.catalog.regions import make_region_accounts, require_one_divider
 from sfumato.curator.catalog.schema_file import Schema
 from sfumato.curator.incidents import Incidents
 from sfumato.curator.payer import REVOKED, no_quota_error, population_account, quota_account
@@ -52,6 +51,7 @@ from sfumato.lab.registration import (
     combine_schema,
     hint_at_populations,
     hint_at_same_rows,
+    require_one_divider,
     require_one_relation,
     require_rows_not_edges,
     with_max_rows,
@@ -602,12 +602,13 @@ class Lab(WorkDesk):
 
         Units may have moved between regions, so every account then gets the largest total of all.
         """
-        regions = make_region_accounts(table)
-        if regions is not None:
+        regions = table.find_regions()
+        counted = None if regions is None else regions.make_accounts(table.identity)
+        if counted is not None:
             budget = self.ledger.read_budget(population_account(table.population))
-            for account in regions.accounts:
+            for account in counted.accounts:
                 self.ledger.open_account(account, budget, table.relation)
-        self.ledger.note_snapshot(table.name, table.identity, before, regions)
+        self.ledger.note_snapshot(table.name, table.identity, before, counted)
 
     def _declared(self, name: str, said: Schema, old: Table | None = None) -> tuple[Table, Budget | None]:
         """Return a table and its population's budget, or refuse what cannot be registered.

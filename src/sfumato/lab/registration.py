@@ -64,6 +64,19 @@ def require_one_relation(contents: CatalogContents, table: Table) -> None:
         )
 
 
+def require_one_divider(tables: Iterable[Table], table: Table) -> None:
+    """Refuse a second table that says which region a unit of the same population is in."""
+    for other in tables:
+        divides = other.regions and other.name != table.name
+        if table.regions and divides and other.population == table.population:
+            raise PolicyError(
+                "SF-C246",
+                f"The regions of {table.population} are declared by '{other.name}'.",
+                why="each unit is in one region, and the rows of one table say in which",
+                try_="leave regions out: WHERE over a join with that table charges regions too",
+            )
+
+
 def agree_on_budget(ledger: Ledger, table: Table, budget: Budget | None) -> Budget | None:
     """Return the budget of a table's population, or refuse another one than was agreed on; none if public."""
     if table.is_public:
