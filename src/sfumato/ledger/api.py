@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import TextIO
 
     from sfumato.ledger.chain import Entry
-    from sfumato.ledger.signing import SignedHead
+    from sfumato.ledger.receipts.signing import SignedHead
     from sfumato.privacy.budget import Budget
 
 MAX_NAME_LENGTH = 200

@@ -58,8 +58,10 @@ class Unit:
             )
         if isinstance(max_rows, BoundChoice):
             choice = max_rows
-        if not isinstance(choice, BoundChoice | None):
-            raise UsageError("SF-C101", "A bound is chosen by sf.choose.", try_="sf.choose(epsilon=0.05)")
+        if choice is not None and not isinstance(choice, BoundChoice):
+            raise UsageError(
+                "SF-C101", "How max_rows is chosen is said by sf.choose.", try_="sf.choose(epsilon=0.05)"
+            )
         rows = 1 if isinstance(max_rows, BoundChoice) else parse_whole(max_rows, "max_rows")
         named = {"column": str.__str__(column), "max_rows": rows, "of": check_population(of)}
         _set(self, **named, public=False, choice=choice, regions=_check_regions(regions))

@@ -16,7 +16,7 @@ from sfumato.ledger import Charged, Reserved, SqliteLedger, replay_entries
 from sfumato.ledger.api import RegionAccounts
 from sfumato.ledger.books import Books
 from sfumato.ledger.checkpoint import load_books, save_books
-from sfumato.ledger.signing import SigningKey
+from sfumato.ledger.receipts.signing import SigningKey
 from sfumato.ledger.sqlite import ledger as module
 from sfumato.ledger.sqlite.audit import AuditedLedger
 from sfumato.ledger.sqlite.backup import back_up_ledger
