@@ -51,6 +51,7 @@ from sfumato.lab.registration import (
     combine_schema,
     hint_at_populations,
     hint_at_same_rows,
+    require_one_divider,
     require_one_relation,
     require_rows_not_edges,
     with_max_rows,
@@ -84,7 +85,7 @@ if TYPE_CHECKING:
     from sfumato.lab.feeds.mirror import MirrorReport
     from sfumato.lab.published import Published
     from sfumato.lab.synthetic.published_table import PublishedTable
-    from sfumato.ledger.api import Verified
+    from sfumato.ledger.api import SnapshotRead, Verified
     from sfumato.privacy.bound_choice import BoundChoice
     from sfumato.privacy.exact import Number
     from sfumato.privacy.graph_units import Protected
@@ -143,7 +144,7 @@ class Lab(WorkDesk, SurveyDesk):
             prepared, report = self._prepared(table.with_chosen(chosen), source)
             # Before the table appears: no question may come without an account to charge.
             self._open_account(table, agreed)
-            self.ledger.note_snapshot(name, prepared.identity, None)
+            self._note_newest(prepared, None)
             self._catalog.add_table(prepared)
         hint_at_populations(accounts, table)
         hint_at_same_rows(self.tables(), table)
@@ -208,6 +209,9 @@ class Lab(WorkDesk, SurveyDesk):
         Everyone sees the counter move on. The people stay the same, and so does what is left of their budget;
         answers about the old snapshot are not answers about the new one. The old one is erased; questions
         about it that are being answered have ten seconds to finish, and are then ended and stay charged.
+
+        People may have moved between regions: where the table declares them, each has spent as much from now
+        on as the one that had spent most.
         """
         with self._changing():
             old = self._catalog.find_table(name)
@@ -225,7 +229,7 @@ class Lab(WorkDesk, SurveyDesk):
             moved = move_through(kept, through or {})
             open_blocks(self.ledger, self._catalog.contents, moved)
             prepared, report = self._prepared(moved, source)
-            self.ledger.note_snapshot(old.name, prepared.identity, before)
+            self._note_newest(prepared, before)
             self._catalog.add_table(prepared)
         return None if report is None else report.warn()
 
@@ -547,6 +551,19 @@ class Lab(WorkDesk, SurveyDesk):
             self.ledger.open_account(population_account(table.population), agreed, table.relation)
             grant_later(self.ledger, self._catalog.contents, table.population)
 
+    def _note_newest(self, table: Table, before: SnapshotRead | None) -> None:
+        """Note a table's new snapshot; where it says who is in which region, open their accounts first.
+
+        Units may have moved between regions, so every account then gets the largest total of all.
+        """
+        regions = table.find_regions()
+        counted = None if regions is None else regions.make_accounts(table.identity)
+        if counted is not None:
+            budget = self.ledger.read_budget(population_account(table.population))
+            for account in counted.accounts:
+                self.ledger.open_account(account, budget, table.relation)
+        self.ledger.note_snapshot(table.name, table.identity, before, counted)
+
     def _declared(self, name: str, said: Schema, old: Table | None = None) -> tuple[Table, Budget | None]:
         """Return a table and its population's budget, or refuse what cannot be registered.
 
@@ -559,6 +576,7 @@ class Lab(WorkDesk, SurveyDesk):
         if known is not None:
             raise PolicyError("SF-C110", f"'{known}' is registered already.", try_="lab.advance(…)")
         require_one_relation(self._catalog.contents, table)
+        require_one_divider(self.tables(), table)
         return table, agree_on_budget(self.ledger, table, said.budget)
 
     def _prepared(self, table: Table, source: Any) -> tuple[Table, SourceReport | None]:
