@@ -19,7 +19,7 @@ from sfumato.errors.interrupts import find_interrupt
 from sfumato.privacy.account import price
 from sfumato.privacy.events import Pure
 
-# One stream of numbers: the product of two would first keep one of them, which takes memory and is stopped late.
+# One stream of numbers: of the product of two, one would first be kept, and that is stopped late.
 ENDLESS = "SELECT count(*) FROM range(1000000000000000) WHERE range % 7 = 3"
 
 
