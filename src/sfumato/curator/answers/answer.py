@@ -184,7 +184,7 @@ def match_kept_form(plan: QuestionPlan, text: str) -> QuestionPlan:
 
     Answers from before there were groups for missing keys have one number less for each of them, and those
     from before quantiles had intervals have no counts around them. Those whose sums share a noise say so,
-    whichever noise would be planned now, and those of levels that were measured together say with which parts.
+    whichever noise would be planned now, and levels that were measured together say with which parts.
     """
     answers = decode_answer(text)
     plan = plan.with_strategy(read_strategies(answers).get(0))

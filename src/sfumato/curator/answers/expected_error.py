@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 from fractions import Fraction
@@ -101,10 +102,9 @@ class QuestionError:
         if not laws and self.plan.pooled_steps:
             estimates = PoolEstimates(self.plan.pool, self.plan.strategy, self.plan.spend)
             laws = tuple(estimates.list_laws(self.plan.resolved))
-        known = [(each,) for each in laws] or [()] * len(self.plan.levels)
-        return [
-            QuestionError(each, self.given, own) for each, own in zip(self.plan.levels, known, strict=True)
-        ]
+        known = zip(laws, strict=True) if laws else itertools.repeat(())
+        pairs = zip(self.plan.levels, known, strict=False)
+        return [QuestionError(level, self.given, own) for level, own in pairs]
 
     def shared_by(self) -> str:
         """Return what the spend is split over, in words; nothing where it has one use."""

@@ -102,7 +102,7 @@ def _root(weight: Fraction, degree: int) -> int:
     return low
 
 
-# Whether noise is shaped, and how prices add up, is not written: requests were hashed before there was such noise.
+# Whether noise is shaped and how prices add up is not written: requests were hashed before that.
 def _write_pure(spend: PureSpend) -> dict[str, Any]:
     return {"": "Pure", "epsilon": spend.epsilon, "delta": spend.delta, "words": spend.words}
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.curator.answers.noise_law import AddedDraws, Draw, NoiseLaw, NormalNoise
+from sfumato.curator.answers.together.rounding import order_roundings, sum_to
 from sfumato.curator.plan.shaped_sum import ShapedSum
 from sfumato.curator.plan.steps import POOLED
 from sfumato.curator.plan.together.design import MeasurableForms, WorkloadDesign, count_cells, list_subsets
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.curator.answers.noise_law import Floats
+    from sfumato.curator.answers.together.rounding import MarginalRounding
     from sfumato.curator.plan.resolved import ResolvedQuestion
     from sfumato.curator.plan.spend import Spend
     from sfumato.curator.plan.together.design import Marginal
@@ -38,8 +40,6 @@ _NOTHING = 1e-6
 """Share of a number's variance below which a draw is left out."""
 _EXACT = 1e-6
 """Variance that stands for no noise."""
-_TIES = 6
-"""Decimals that sums are rounded to before they become whole, so that equal sums become the same number."""
 
 Strategy = tuple[StrategyItem, ...]
 
@@ -112,7 +112,7 @@ class PoolEstimates:
 
     def _name(self, summand: Any, level: ResolvedQuestion) -> tuple[int, Marginal]:
         keys = tuple(sorted(self._pool.places(level)))
-        return self._pool.base[self._pool.name_sum(summand, keys)], keys
+        return self._pool.sums[self._pool.name_sum(summand, keys)], keys
 
     def _arranged(self, summand: Any, level: ResolvedQuestion) -> Floats:
         """Return a sum in all cells of a level, in the order of its keys."""
@@ -125,7 +125,7 @@ class PoolEstimates:
 
     @cached_property
     def _residuals(self) -> dict[Marginal, Floats]:
-        """Every sum in every residual, the sums on the first axis."""
+        """Every base sum in every residual, the sums on the first axis."""
         found = {}
         for place, part in enumerate(self._design.residuals):
             total: Any = np.zeros((len(self._pool.base), *(self._pool.sizes[key] for key in part)))
@@ -147,22 +147,22 @@ class PoolEstimates:
         for part in list_subsets(keys):
             rest = count_cells(self._pool.sizes, set(keys) - set(part))
             shape = [self._pool.sizes[key] if key in part else 1 for key in keys]
-            table = table + self._residuals[part][at].reshape(shape) / rest
+            residual = np.tensordot(self._pool.rows_of_sums[at], self._residuals[part], axes=1)
+            table = table + residual.reshape(shape) / rest
         return np.asarray(table * self._pool.bounds[at])
 
     @cached_property
     def _whole(self) -> dict[tuple[int, Marginal], Floats]:
         """Every asked sum in whole steps, so that sums of shown numbers are shown numbers."""
-        found = {}
+        found: dict[tuple[int, Marginal], Floats] = {}
         for at, asked in self._asked.items():
-            finest = self._finest(at)
-            if finest is not None:
-                table = _round_in_order(self._estimate(at, finest), finest, self._order)
-                found |= {(at, keys): _sum_to(table, finest, keys) for keys in asked}
-            else:
-                found |= {
-                    (at, keys): _round_in_order(self._estimate(at, keys), keys, self._order) for keys in asked
-                }
+            rounded: dict[Marginal, Floats] = {}
+            for each in self._roundings[at]:
+                fixed = sum_to(rounded[each.after], each.after, each.fixed) if each.fixed else None
+                rounded[each.keys] = each.round(self._estimate(at, each.keys), fixed)
+            for keys in asked:
+                home = self._find_home(at, keys).keys
+                found[at, keys] = sum_to(rounded[home], home, keys)
         return found
 
     @cached_property
@@ -173,17 +173,14 @@ class PoolEstimates:
             found.setdefault(each.at, []).append(each.keys)
         return {at: list(dict.fromkeys(keys)) for at, keys in found.items()}
 
-    def _finest(self, at: int) -> Marginal | None:
-        """Return the marginal that has the keys of all others at which a sum is asked for, if there is one."""
-        every = {key for keys in self._asked[at] for key in keys}
-        return next((keys for keys in self._asked[at] if set(keys) == every), None)
-
     @cached_property
-    def _order(self) -> list[int]:
-        """The keys, those that most marginals have first: cells of coarser groups are then next to each other."""
-        marginals = {keys for asked in self._asked.values() for keys in asked}
-        shared = [sum(key in keys for keys in marginals) for key in range(len(self._pool.sizes))]
-        return sorted(range(len(shared)), key=lambda key: (-shared[key], key))
+    def _roundings(self) -> dict[int, list[MarginalRounding]]:
+        """How the marginals of each sum are rounded, one after the other."""
+        return {at: order_roundings(asked) for at, asked in self._asked.items()}
+
+    def _find_home(self, at: int, keys: Marginal) -> MarginalRounding:
+        """Return the rounding of the marginal that a coarser one is summed from."""
+        return next(each for each in self._roundings[at] if set(keys) <= set(each.keys))
 
     # ---- laws ----
 
@@ -233,7 +230,8 @@ class PoolEstimates:
         weights: Any = np.zeros((2,) * len(common))
         for has in itertools.product((0, 1), repeat=len(common)):
             part = tuple(key for key, used in zip(common, has, strict=True) if used)
-            weights[has] = self._gains[place][self._design.places[part], at, coordinate] / rest
+            gains = self._gains[place][self._design.places[part], :, coordinate]
+            weights[has] = self._pool.rows_of_sums[at] @ gains / rest
         for axis, key in enumerate(common):
             # Rows: keys that differ and that agree. Columns: residuals without the key and with it.
             mixed = np.array([[1.0, -1.0], [1.0, sizes[key] - 1.0]]) / sizes[key]
@@ -242,10 +240,7 @@ class PoolEstimates:
 
     def _rounding(self, at: int, keys: Marginal) -> float:
         """Return the variance of what rounding to whole steps adds: a sixth for each run of cells."""
-        finest = self._finest(at)
-        inside = [key for key in self._order if key in (keys if finest is None else finest)]
-        last = max((inside.index(key) for key in keys), default=-1)
-        return count_cells(self._pool.sizes, set(inside[: last + 1]) - set(keys)) / 6
+        return self._find_home(at, keys).count_runs(keys, self._pool.sizes) / 6
 
 
 def _add(noise: Noise, many: int) -> Noise | AddedDraws:
@@ -269,23 +264,9 @@ def _split_rows(answers: Sequence[Any], sizes: Sequence[int]) -> list[list[Any]]
     return [list(itertools.islice(rows, size)) for size in sizes]
 
 
-def _sum_to(table: Floats, has: Marginal, keep: Marginal) -> Floats:
-    rest = tuple(axis for axis, key in enumerate(has) if key not in keep)
-    return np.asarray(table.sum(axis=rest) if rest else table)
-
-
 def _residual(table: Floats, has: Marginal, part: Marginal) -> Floats:
     """Return a marginal's sums by some of its keys, less their means over each key."""
-    found = _sum_to(table, has, part)
+    found = sum_to(table, has, part)
     for axis in range(found.ndim):
         found = found - found.mean(axis=axis, keepdims=True)
     return found
-
-
-def _round_in_order(table: Floats, keys: Marginal, order: Sequence[int]) -> Floats:
-    """Return whole numbers whose sums over cells in a row, keys in this order, are within one of what they were."""
-    axes = [keys.index(key) for key in order if key in keys]
-    turned = np.transpose(table, axes) if axes else table
-    upto = np.rint(np.round(np.cumsum(turned.reshape(-1)), _TIES))
-    whole = np.diff(upto, prepend=0.0).reshape(turned.shape)
-    return np.asarray(np.transpose(whole, np.argsort(axes)) if axes else whole)

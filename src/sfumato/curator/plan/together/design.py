@@ -55,19 +55,22 @@ class MeasurableForms:
 
     keys: Marginal
     forms: Floats
-    """One row a number, one column a sum that is asked for: what the number is in terms of these sums."""
+    """One row a number, one column a base sum: what the number is in terms of these sums."""
     variance: float
     """Variance of the noise of each, if it had the whole spend; where it is free, its variance as it is."""
     free: bool = False
     """Whether no unit moves these numbers, so that they have no noise and no part of the spend."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class AskedSum:
     """A sum that is asked for in every cell of a marginal."""
 
     keys: Marginal
     at: int
+    """Place of the sum among all that are asked for."""
+    form: Floats
+    """What it is in terms of the base sums."""
     weight: float
     """Harm of its variance, relative to that of all others."""
     alone: float
@@ -98,7 +101,7 @@ class WorkloadDesign:
 
     @cached_property
     def _spreads(self) -> Floats:
-        """The variance of each asked sum, for a residual of variance 1: one row a sum, one column a residual."""
+        """The variance of each asked sum, one row each, for a residual of variance 1, one column each."""
         found = np.zeros((len(self.asked), len(self.residuals)))
         for row, each in zip(found, self.asked, strict=True):
             for part in list_subsets(each.keys):
@@ -123,16 +126,15 @@ class WorkloadDesign:
 
     def variances(self, precisions: Floats) -> Floats:
         """Return the variance of each asked sum, in one cell."""
-        diagonal = np.diagonal(self.invert(precisions), axis1=1, axis2=2)
-        return np.array(
-            [row @ diagonal[:, each.at] for row, each in zip(self._spreads, self.asked, strict=True)]
-        )
+        covariances = self.invert(precisions)
+        pairs = zip(self._spreads, self.asked, strict=True)
+        return np.array([row @ (covariances @ each.form @ each.form) for row, each in pairs])
 
     def can_estimate(self, precisions: Floats) -> bool:
         """Return whether all that is asked follows from what is measured with a precision above 0."""
         measured = (precisions > 0) | self._free
         for each in self.asked:
-            unit = np.eye(self._sums)[each.at]
+            unit = each.form
             for part in list_subsets(each.keys):
                 use = measured & (self._dilution[:, self.places[part]] > 0)
                 forms = [item.forms for item, used in zip(self.measurable, use, strict=True) if used]
@@ -165,7 +167,7 @@ class WorkloadDesign:
         shares, best, least, harms = start, start, math.inf, self._harms(weights)
         for _ in range(_ROUNDS):
             covariances = self.invert(shares**2 if squares else shares)
-            total = float(np.einsum("ts,tss->", harms, covariances))
+            total = float(np.einsum("tab,tab->", harms, covariances))
             if total < least:
                 best, least = shares, total
             worth = self._worth(covariances, harms)
@@ -178,15 +180,15 @@ class WorkloadDesign:
         return np.asarray(best)
 
     def _harms(self, weights: Floats) -> Floats:
-        """Return how much the variance of each sum in each residual matters: one row a residual."""
-        harms = np.zeros((len(self.residuals), self._sums))
+        """Return how much the covariance of the sums in each residual matters: one matrix a residual."""
+        harms = np.zeros((len(self.residuals), self._sums, self._sums))
         for weight, row, each in zip(weights, self._spreads, self.asked, strict=True):
-            harms[:, each.at] += weight * row
+            harms += weight * row[:, None, None] * np.outer(each.form, each.form)
         return harms
 
     def _worth(self, covariances: Floats, harms: Floats) -> Floats:
         """Return by how much one more unit of precision of each lowers the weighted variance."""
-        moved = np.einsum("tas,ts,tsb->tab", covariances, harms, covariances)
+        moved = covariances @ harms @ covariances
         return np.asarray(np.einsum("it,iab,tab->i", self._dilution, self._squares, moved))
 
     def _prune(self, shares: Floats, weights: Floats, squares: bool) -> Floats:

@@ -29,6 +29,10 @@ MOST_QUESTIONS = 100
 """Questions that can be asked together. It bounds time; privacy does not depend on it."""
 
 
+_ANY = PureSpend(Fraction(1), Fraction(1, 10**6))
+"""A spend at which questions are compared: equal ones are measured once."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class QuestionsTogether:
     """Where the answer of each question is found among the steps of a plan."""
@@ -109,7 +113,7 @@ def plan_together(
     questions: Sequence[ResolvedQuestion], spend: Spend, strategies: Strategies | None = None
 ) -> TogetherPlan:
     """Return one plan for several questions. `strategies` says what is measured, if it is known already."""
-    requests = tuple(price_question(each, spend, strategy=()).request for each in questions)
+    requests = tuple(price_question(each, _ANY, strategy=()).request for each in questions)
     unique = dict(zip(requests, questions, strict=True))
     part = Fraction(1, len(unique))
     alone = {request: _spend_alone(spend, each, part, unique) for request, each in unique.items()}
@@ -194,6 +198,6 @@ def _require_small(pools: Sequence[Pool]) -> None:
             raise PolicyError(
                 "SF-Q225",
                 "These questions have too many keys to be put together.",
-                why=f"sums by k keys have 2^k parts that must agree, and there are at most {MOST_RESIDUALS:,}",
+                why=f"sums by k keys have 2^k parts that must agree, of {MOST_RESIDUALS:,} at most",
                 try_="fewer keys, or release() of each question by itself",
             )

@@ -25,6 +25,7 @@ from sfumato.curator.plan.together.design import (
     count_cells,
     list_subsets,
 )
+from sfumato.curator.plan.together.shares import GRAINS, choose_shares, round_shares
 from sfumato.engines.program import CellSums
 from sfumato.errors.checked import checked, require_field
 from sfumato.privacy.canonical import canonical_json
@@ -34,16 +35,15 @@ if TYPE_CHECKING:
 
     from sfumato.curator.plan.resolved import Grouping, ResolvedQuestion
     from sfumato.curator.plan.sensitivity import SumSensitivity
+    from sfumato.curator.plan.shapes import LinearForm
     from sfumato.curator.plan.spend import Spend
     from sfumato.curator.plan.steps import MeasuredSum
     from sfumato.curator.plan.together.design import Floats, Marginal
 
-_GRAINS = 2**16
-"""Shares of a spend are multiples of one over this."""
 _EXACT = 1e-6
 """Variance that stands for no noise, in squared steps; numbers are rounded to whole steps afterwards."""
 _MOST_MEASURABLE = 256
-"""Marginals and sums that are compared; beyond, only what is asked is measured. Privacy does not depend on it."""
+"""Marginals and sums that are compared; beyond, only what is asked is measured. It bounds time alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ class Pool:
         return summand, None if is_sum_over_rows(summand) else tuple(sorted(keys))
 
     @cached_property
-    def base(self) -> dict[BaseSum, int]:
+    def sums(self) -> dict[BaseSum, int]:
         """Every sum that is asked for or that a shape is made of, and its place."""
         found: set[BaseSum] = set()
         for level, each in self._levels():
@@ -138,26 +138,60 @@ class Pool:
         in_order = sorted(found, key=lambda each: (order[each[0]], each[1] or ()))
         return {each: at for at, each in enumerate(in_order)}
 
-    @property
+    @cached_property
+    def _derived(self) -> dict[BaseSum, tuple[ShapedSums, LinearForm]]:
+        """The sums that follow from others: a sum of values from deviations and the number of values."""
+        return {
+            (summand, None): (each.shape, form)
+            for each in self.questions
+            if each.shape is not None
+            for summand, form in each.shape.estimates.items()
+            if summand not in each.shape.shape.sums
+        }
+
+    @cached_property
+    def base(self) -> dict[BaseSum, int]:
+        """The sums that all others are computed from, and their places among each other."""
+        kept = [each for each in self.sums if each not in self._derived]
+        return {each: at for at, each in enumerate(kept)}
+
+    @cached_property
     def bounds(self) -> Floats:
-        """The most that a row adds to each base sum."""
-        return np.array([float(max(1, summand.bound)) for summand, _ in self.base])
+        """The most that a row adds to each sum."""
+        return np.array([float(max(1, summand.bound)) for summand, _ in self.sums])
+
+    @cached_property
+    def rows_of_sums(self) -> Floats:
+        """Every sum in terms of the base sums, each in units of its bound."""
+        found = np.zeros((len(self.sums), len(self.base)))
+        for (named, at), bound in zip(self.sums.items(), self.bounds, strict=True):
+            if named in self.base:
+                found[at, self.base[named]] = 1.0
+            else:
+                shape, form = self._derived[named]
+                found[at] = np.array(form, dtype=np.float64) @ self._coordinates(shape) / bound
+        return found
+
+    def _coordinates(self, shaped: ShapedSums) -> Floats:
+        """Return the coordinates of a shape in terms of the base sums, which are in units of their bounds."""
+        found = np.zeros((len(shaped.shape.coordinates), len(self.base)))
+        for place, summand in enumerate(shaped.shape.sums):
+            named = (summand, None)
+            for row, each in zip(found, shaped.shape.coordinates, strict=True):
+                row[self.base[named]] = each.weights[place] / each.divisor * self.bounds[self.sums[named]]
+        return found
 
     @cached_property
     def blocks(self) -> tuple[Block, ...]:
-        """Everything that can be measured at once in a cell: each base sum, then the shapes."""
+        """Everything that can be measured at once in a cell: each sum, then the shapes."""
         shapes = {canonical_json(each.shape.shape): each.shape for each in self.questions if each.shape}
-        return (*range(len(self.base)), *(shapes[name] for name in sorted(shapes)))
+        return (*range(len(self.sums)), *(shapes[name] for name in sorted(shapes)))
 
     def forms(self, block: Block) -> Floats:
-        """Return what is measured in terms of the base sums, each in units of its bound."""
+        """Return what is measured in terms of the base sums, each of these in units of its bound."""
         if isinstance(block, int):
-            return np.eye(len(self.base))[block : block + 1] * self.bounds
-        found = np.zeros((len(block.shape.coordinates), len(self.base)))
-        at = [self.base[summand, None] for summand in block.shape.sums]
-        for row, each in zip(found, block.shape.coordinates, strict=True):
-            row[at] = np.array(each.weights, dtype=np.float64) / each.divisor
-        return found * self.bounds
+            return self.rows_of_sums[block : block + 1] * self.bounds[block]
+        return self._coordinates(block)
 
     def by_keys(self, keys: Marginal) -> ResolvedQuestion:
         """Return the questions' rows, grouped by these keys."""
@@ -167,13 +201,13 @@ class Pool:
         """Return how far one unit can move what is measured by these keys."""
         grouped = self.by_keys(keys)
         if isinstance(block, int):
-            return grouped.sensitivity(list(self.base)[block][0])
+            return grouped.sensitivity(list(self.sums)[block][0])
         return grouped.contribution.shape_sensitivity(block.shape.width)
 
     # ---- what each question would measure alone ----
 
     def own_items(self, spend: Spend) -> dict[tuple[Marginal, int], Fraction]:
-        """Return what the questions would measure alone, and the parts of the spend for it; equal ones add up."""
+        """Return what the questions would measure alone with which part of the spend; equal ones add up."""
         found: dict[tuple[Marginal, int], Fraction] = {}
         for each in self.questions:
             for keys, block, part in self._own_items(each, spend):
@@ -183,17 +217,17 @@ class Pool:
     def _own_items(self, asked: PooledQuestion, spend: Spend) -> Iterator[tuple[Marginal, int, Fraction]]:
         resolved = asked.resolved
         if asked.shape is not None and resolved.needs.shaped is not None:
-            parts = spend.split(resolved.needs.shaped).sums
+            whole, *parts = spend.split(resolved.needs.shaped).sums
             keys = tuple(sorted(self.places(resolved)))
-            yield keys, self._place(asked.shape), asked.part * parts[0]
-            for summand, part in zip(resolved.sums_apart, parts[1:], strict=True):
-                yield keys, self.base[self.name_sum(summand, keys)], asked.part * part
+            yield keys, self._place(asked.shape), asked.part * whole
+            for summand, part in zip(resolved.sums_apart, parts, strict=True):
+                yield keys, self.sums[self.name_sum(summand, keys)], asked.part * part
             return
-        parts = iter(spend.split(resolved.needs).sums)
+        each_part = iter(spend.split(resolved.needs).sums)
         for level in resolved.levels:
             keys = tuple(sorted(self.places(level)))
             for summand in resolved.summands:
-                yield keys, self.base[self.name_sum(summand, keys)], asked.part * next(parts)
+                yield keys, self.sums[self.name_sum(summand, keys)], asked.part * next(each_part)
 
     def _place(self, shape: ShapedSums) -> int:
         wanted = canonical_json(shape.shape)
@@ -214,12 +248,12 @@ class Pool:
         items = self._list_items(own)
         design = self.make_design([each for each, _ in items], spend, own)
         start = np.array([float(own.get(each, Fraction(0)) / pool) for each, _ in items])
-        shares = _choose_shares(design, start, spend)
+        shares = choose_shares(design, start, spend)
         if shares is start:
             return tuple(StrategyItem(*each, part) for each, part in sorted(own.items()))
-        grains = _round_shares(shares)
+        grains = round_shares(shares)
         kept = [
-            StrategyItem(*each, pool * Fraction(many, _GRAINS))
+            StrategyItem(*each, pool * Fraction(many, GRAINS))
             for (each, free), many in zip(items, grains, strict=True)
             if many or free
         ]
@@ -231,7 +265,7 @@ class Pool:
         """Return what can be measured, and whether it is free."""
         found = dict.fromkeys(sorted(own))
         marginals = {keys for keys, _ in own}
-        additive = {block for _, block in own if block >= len(self.base) or list(self.base)[block][1] is None}
+        additive = {block for _, block in own if block >= len(self.sums) or list(self.sums)[block][1] is None}
         more = [
             (keys, block)
             for keys in sorted(self._close(marginals) | marginals)
@@ -273,7 +307,8 @@ class Pool:
         for level, each in self._levels():
             keys = tuple(sorted(self.places(level)))
             for summand in each.resolved.summands:
-                yield AskedSum(keys, self.base[self.name_sum(summand, keys)], 1.0, 1.0)
+                at = self.sums[self.name_sum(summand, keys)]
+                yield AskedSum(keys, at, self.rows_of_sums[at], 1.0, 1.0)
 
     def _compare_asked(self, spend: Spend, own: dict[tuple[Marginal, int], Fraction]) -> Iterator[AskedSum]:
         """Yield every sum that is asked for, each question with the weight of one."""
@@ -281,10 +316,11 @@ class Pool:
         for level, each in self._levels():
             keys = tuple(sorted(self.places(level)))
             harms, alone = each.resolved.weigh_sums(), self._alone(each, keys, spend, whole)
-            places = {summand: self.base[self.name_sum(summand, keys)] for summand in each.resolved.summands}
+            places = {summand: self.sums[self.name_sum(summand, keys)] for summand in each.resolved.summands}
             total = sum(float(harms[summand]) * alone[at] for summand, at in places.items()) or 1.0
             for summand, at in places.items():
-                yield AskedSum(keys, at, float(harms[summand]) / total, max(alone[at], 1e-30))
+                weight = float(harms[summand]) / total
+                yield AskedSum(keys, at, self.rows_of_sums[at], weight, max(alone[at], 1e-30))
 
     def _alone(
         self, asked: PooledQuestion, keys: Marginal, spend: Spend, whole: Fraction
@@ -294,13 +330,18 @@ class Pool:
         for own, block, part in self._own_items(asked, spend):
             if own != keys:
                 continue
-            each = self._make_measurable(keys, block, spend)
-            share = float(part / whole)
+            each, share = self._make_measurable(keys, block, spend), float(part / whole)
             precision = 1.0 if each.free else (share**2 if isinstance(spend, PureSpend) else share)
             inverse = np.linalg.pinv(each.forms)
-            for at in np.flatnonzero(np.abs(inverse).sum(axis=1) > 0).tolist():
-                found[at] = float(inverse[at] @ inverse[at]) * each.variance / precision
+            for at in self._measured_by(block):
+                weights = self.rows_of_sums[at] @ inverse
+                found[at] = float(weights @ weights) * each.variance / precision
         return found
+
+    def _measured_by(self, block: int) -> list[int]:
+        """Return the places of the sums that follow from one block."""
+        shaped = self.blocks[block]
+        return [block] if isinstance(shaped, int) else [self.sums[each, None] for each in shaped.measured]
 
     # ---- steps ----
 
@@ -326,56 +367,9 @@ class Pool:
         """Return what one item of a strategy measures, with its noise."""
         block, sensitivity = self.blocks[item.block], self.sensitivity(item.keys, self.blocks[item.block])
         if isinstance(block, int):
-            summand = list(self.base)[block][0]
+            summand = list(self.sums)[block][0]
             noise = spend.noise(sensitivity, item.part) if sensitivity.l1 else None
             return NoisySum(summand, sensitivity, noise)
         if not isinstance(spend, PureSpend):
             raise AssertionError(spend)
         return ShapedSum.calibrated(block.shape, sensitivity, spend.epsilon * item.part)
-
-
-def _choose_shares(design: WorkloadDesign, start: Floats, spend: Spend) -> Floats:
-    """Return the shares with the least weighted variance at one price; the start where nothing is better.
-
-    A budget without δ adds up pure ε. One with δ adds up Rényi divergences, which for Laplace noise of a small
-    ε go with its square.
-    """
-    pure = isinstance(spend, PureSpend)
-    weights = np.array([each.weight for each in design.asked])
-
-    def harm(shares: Floats) -> float:
-        variance = float(weights @ design.variances(shares**2 if pure else shares))
-        return variance * float(shares @ shares) if pure and spend.squares else variance
-
-    known = [start]
-    can_be = np.array([0.0 if each.free else 1.0 for each in design.measurable])
-    for begin in _list_starts(design, start, can_be):
-        if pure:
-            known.append(design.optimise(begin, squares=True))
-            by_squares = design.optimise(begin, squares=False)
-            known.append(None if by_squares is None else np.sqrt(by_squares) / np.sqrt(by_squares).sum())
-        else:
-            known.append(design.optimise(begin, squares=False))
-    fit = [each for each in known if each is not None and (each is start or _is_no_worse(design, each, pure))]
-    return min(fit, key=harm)
-
-
-def _list_starts(design: WorkloadDesign, start: Floats, can_be: Floats) -> Iterator[Floats]:
-    """Yield shares to begin with: all that can be measured, and mostly the finest."""
-    even = can_be / can_be.sum()
-    yield 0.5 * start + 0.5 * even
-    finest = max(len(each.keys) for each in design.measurable)
-    last = can_be * np.array([float(len(each.keys) == finest) for each in design.measurable])
-    if last.any():
-        yield 0.1 * even + 0.9 * last / last.sum()
-
-
-def _is_no_worse(design: WorkloadDesign, shares: Floats, pure: bool) -> bool:
-    """Return whether every asked sum has at most the variance that it would have alone."""
-    found = design.variances(shares**2 if pure else shares)
-    return all(one <= each.alone * 1.001 for one, each in zip(found, design.asked, strict=True))
-
-
-def _round_shares(shares: Floats) -> list[int]:
-    """Return shares in whole grains, which add up to all of them at most."""
-    return [int(each * _GRAINS) for each in shares.tolist()]
