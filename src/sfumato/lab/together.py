@@ -103,16 +103,11 @@ class TogetherQueries(Measure[tuple[Release, ...]]):
 def collect_queries(payer: Payer, questions: Any, parse: Any) -> TogetherQueries:
     """Return questions to be asked together, from texts in SQL and questions of the same session."""
     if isinstance(questions, str) or not hasattr(questions, "__iter__"):
-        raise _no_questions_error()
+        raise no_list_error()
     found = [parse(each) if isinstance(each, str) else each for each in questions]
     for each in found:
         if not isinstance(each, Query):
-            raise UsageError(
-                "SF-Q226",
-                "Only single questions are asked together.",
-                why="a UNION, a nested SELECT, a choice or a list has an answer of another kind",
-                try_='s.ask_together([s.sql("SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward")])',
-            )
+            raise no_single_question_error()
         if each.payer != payer:
             raise UsageError(
                 "SF-Q227",
@@ -123,7 +118,18 @@ def collect_queries(payer: Payer, questions: Any, parse: Any) -> TogetherQueries
     return TogetherQueries(payer, found)
 
 
-def _no_questions_error() -> UsageError:
+def no_single_question_error() -> UsageError:
+    """Return the refusal of what is no single question."""
+    return UsageError(
+        "SF-Q226",
+        "Only single questions are asked together.",
+        why="a UNION, a nested SELECT, a choice or a list has an answer of another kind",
+        try_='s.ask_together([s.sql("SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward")])',
+    )
+
+
+def no_list_error() -> UsageError:
+    """Return the refusal of what is no list of questions."""
     return UsageError(
         "SF-Q221",
         "Questions that are asked together come as a list.",

@@ -62,6 +62,10 @@ def _counts(release: Any, *names: str) -> dict[Any, int]:
     return found
 
 
+def _rounded(column: Any) -> list[Any]:
+    return [round(each, 9) if isinstance(each, float) else each for each in column.to_pylist()]
+
+
 @pytest.mark.parametrize("spend", SPENDS)
 def test_numbers_agree(session: Any, spend: dict[str, Any]) -> None:
     asked = [TOTAL, WARD, BOTH, YEAR, MEANS]
@@ -76,12 +80,11 @@ def test_a_large_spend_gives_what_each_question_gives_alone(session: Any) -> Non
     asked += ["SELECT note, COUNT(*) AS n FROM t GROUP BY note", "SELECT COUNT(*) AS n FROM other"]
     spend = {"epsilon": 4000, "delta": 1e-5}
     for sql, release in zip(asked, session.ask_together(asked).release(**spend), strict=True):
-        alone = session.sql(sql).release(epsilon=800, delta=1e-6).to_arrow()
+        alone = session.sql(sql).release(epsilon=800, **({"delta": 1e-6} if "note" in sql else {})).to_arrow()
         together = release.to_arrow()
         assert together.schema == alone.schema
         for name in alone.column_names:
-            one, other = alone.column(name).to_pylist(), together.column(name).to_pylist()
-            assert (other == pytest.approx(one)) if name in ("cost", "s") else (one == other), name
+            assert _rounded(together.column(name)) == _rounded(alone.column(name)), name
         assert release.interval().num_rows == alone.num_rows
         assert release.plot() is not None
         assert release.receipt.table == ("other" if "other" in sql else "t")

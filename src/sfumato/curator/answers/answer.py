@@ -124,7 +124,7 @@ def _read_pooled(plan: QuestionPlan, answers: Sequence[Any]) -> NoisyAnswer:
     """Return the answer to a plan whose levels were measured together."""
     pooled = [answer for answer in answers if is_pooled(answer)]
     estimates = PoolEstimates(plan.pool, read_strategies(answers)[0], plan.spend, pooled)
-    sums, laws = estimates.answer_question(plan.resolved)
+    sums, laws = estimates.sum_question(plan.resolved), estimates.join_laws(plan.resolved)
     rest = [answer for answer in answers if not is_pooled(answer)]
     steps = [step for step in plan.steps if isinstance(step, ChoiceStep)]
     return NoisyAnswer(sums, laws, read_choices(plan, steps, rest), None, plan.resolved.cells)

@@ -47,7 +47,7 @@ def read_together(plan: TogetherPlan, released: Released) -> tuple[Release, ...]
 
 
 def _read_pooled(plan: QuestionPlan, estimates: PoolEstimates, answers: list[Any]) -> NoisyAnswer:
-    sums, laws = estimates.answer_question(plan.resolved)
+    sums, laws = estimates.sum_question(plan.resolved), estimates.join_laws(plan.resolved)
     steps = [step for step in plan.steps if isinstance(step, ChoiceStep)]
     return NoisyAnswer(sums, laws, read_choices(plan, steps, answers), None, plan.resolved.cells)
 

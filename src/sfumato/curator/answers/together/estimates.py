@@ -86,14 +86,13 @@ class PoolEstimates:
             forms = self._pool.forms(self._pool.blocks[item.block])
             yield MeasurableForms(item.keys, forms, variance, free=noise is None)
 
-    def answer_question(self, resolved: ResolvedQuestion) -> tuple[NDArray[Any], tuple[NoiseLaw, ...]]:
-        """Return the sums of a question, one row each and one column a cell, and the laws of their noise."""
+    def sum_question(self, resolved: ResolvedQuestion) -> NDArray[Any]:
+        """Return the sums of a question, one row each and one column a cell."""
         rows = [
             np.concatenate([self._arranged(summand, level) for level in resolved.levels])
             for summand in resolved.summands
         ]
-        sums = np.array(rows, dtype=np.float64).reshape(len(rows), resolved.cells)
-        return sums, self.join_laws(resolved)
+        return np.array(rows, dtype=np.float64).reshape(len(rows), resolved.cells)
 
     def join_laws(self, resolved: ResolvedQuestion) -> tuple[NoiseLaw, ...]:
         """Return the law of the noise in each sum: one for all cells, or with levels one for each level."""
