@@ -216,7 +216,7 @@ def write_release(release: Any) -> dict[str, Any]:
 
 
 def _write_together(releases: tuple[Any, ...]) -> dict[str, Any]:
-    """Return the answers of questions that were asked together; all of them have the receipt of one charge."""
+    """Return the answers of questions that were asked together, with the receipt of their one charge."""
     answers = [write_release(each) for each in releases]
     known = {name: answers[0][name] for name in ("entry", "receipt")}
     bias = list(dict.fromkeys(text for each in answers for text in each["bias"]))

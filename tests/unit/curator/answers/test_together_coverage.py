@@ -1,4 +1,4 @@
-"""Intervals of numbers that were put together from several marginals hold the exact ones as often as they say."""
+"""Intervals of numbers that are put together from several marginals hold as often as they say."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_counts_are_covered_everywhere(
     """Whole numbers of little noise are covered more often than said, others as often as said."""
     draws = Draws(sessions[kind], [_ask(keys) for keys in WORKLOADS[workload]], SPENDS[spend])
     for share in _cover_counts(draws, 4000):
-        assert 0.935 <= share <= (1.0 if spend == "small noise" else 0.97)
+        assert 0.935 <= share <= (1.0 if spend == "small noise" else 0.975)
 
 
 @pytest.mark.slow

@@ -38,6 +38,8 @@ _KNOWN_APART = 12
 """Draws of a number that are followed one by one; all smaller ones together are all but normal."""
 _NOTHING = 1e-6
 """Share of a number's variance below which a draw is left out."""
+_WHOLE = 1e-9
+"""How far a weight may be from a whole number and still be taken for it."""
 _EXACT = 1e-6
 """Variance that stands for no noise."""
 
@@ -200,8 +202,10 @@ class PoolEstimates:
         rest = sum(variance for variance, *_ in parts[len(apart) :])
         draws = [(Draw(_add(noise, many), source), weight) for _, weight, noise, many, source in apart]
         rest += self._rounding(at, keys)
-        draws.append((Draw(NormalNoise(math.sqrt(rest)), ("rest", at, keys)), 1.0))
-        return NoiseLaw(tuple(draw for draw, _ in draws), np.array([[weight] for _, weight in draws]))
+        if rest:
+            draws.append((Draw(NormalNoise(math.sqrt(rest)), ("rest", at, keys)), 1.0))
+        weights = np.array([weight for _, weight in draws]).reshape(-1, 1)
+        return NoiseLaw(tuple(draw for draw, _ in draws), weights)
 
     def _list_draws(self, at: int, keys: Marginal) -> Iterator[tuple[float, float, Noise, int, Any]]:
         """Yield variance, weight, noise, number and source of all draws with one weight in a sum."""
@@ -238,8 +242,15 @@ class PoolEstimates:
         return np.asarray(weights)
 
     def _rounding(self, at: int, keys: Marginal) -> float:
-        """Return the variance of what rounding to whole steps adds: a sixth for each run of cells."""
-        return self._find_home(at, keys).count_runs(keys, self._pool.sizes) / 6
+        """Return the variance of what rounding to whole steps adds: a sixth for each run of cells.
+
+        Noise is whole, so where all its weights are, numbers are whole before they are rounded.
+        """
+        home = self._find_home(at, keys)
+        weights = np.array([weight for _, weight, *_ in self._list_draws(at, home.keys)])
+        if np.abs(weights - np.rint(weights)).max(initial=0.0) < _WHOLE:
+            return 0.0
+        return home.count_runs(keys, self._pool.sizes) / 6
 
 
 def _add(noise: Noise, many: int) -> Noise | AddedDraws:
