@@ -92,11 +92,11 @@ class QuestionError:
     def _levels(self) -> Iterator[list[tuple[str, str]]]:
         """Yield the lines of each level: every one of them has a part of the spend of its own."""
         names = [str(key) if isinstance(key, Name) else "a computed key" for key in self.plan.question.keys]
-        for places, own in zip(self.plan.question.levels, self._each_level(), strict=True):
+        for places, own in zip(self.plan.question.levels, self.each_level(), strict=True):
             by = "by " + ", ".join(names[at] for at in places) if places else "in all"
             yield [(f"{line} {by}", text) for line, text in own.lines()]
 
-    def _each_level(self) -> list[QuestionError]:
+    def each_level(self) -> list[QuestionError]:
         """Return the error of each level alone."""
         laws = self.laws
         if not laws and self.plan.pooled_steps:
@@ -147,7 +147,7 @@ class QuestionError:
     def half_width(self, figure: Figure, confidence: float) -> float | None:
         """Return half the width of a number's interval; of a choice, how many rows it is off."""
         if self.plan.question.levels:
-            halves = [level.half_width(figure, confidence) for level in self._each_level()]
+            halves = [level.half_width(figure, confidence) for level in self.each_level()]
             known = [half for half in halves if half is not None]
             return max(known) if len(known) == len(halves) else None
         if isinstance(figure, ChosenAggregate):
