@@ -55,7 +55,7 @@ class SingleQuestionBody(WireBody):
 class QuestionBody(SingleQuestionBody):
     """A question, or several that are asked together, for one charge."""
 
-    together: list[SingleQuestionBody] | None = Field(None, max_length=1000)
+    together: list[SingleQuestionBody] | None = Field(default=None, max_length=1000)
 
 
 class SpendBody(WireBody):

@@ -103,10 +103,9 @@ def _ask(sql: str, tables: tuple[str, str] = ("full", "rest")) -> Replayed:
 def _ask_together(tables: tuple[str, str], **spend: float) -> Replayed:
     """Replay questions that are asked together, for one charge."""
     _ASKED[0] += 1
-    session, amounts = (
-        _clinic().session(),
-        {name: each * (1 + _ASKED[0] / 64) for name, each in spend.items()},
-    )
+    session = _clinic().session()
+    # The spend of each round differs, because an answered question is free.
+    amounts: Any = {name: each * (1 + _ASKED[0] / 64) for name, each in spend.items()}
 
     def released(table: str) -> list[Any]:
         asked = session.ask_together([sql.format(table=table) for sql in TOGETHER])

@@ -49,8 +49,9 @@ class AskForm:
         statements = split_statements(self.sql)
         try:
             if len(statements) > 1:
-                each = [SingleQuestionBody(sql=text, bounded=bounded) for text in statements]
-                return QuestionBody(together=each)
+                bare: dict[str, Any] = {"table": None, "steps": None}
+                each = [SingleQuestionBody(sql=text, bounded=bounded, **bare) for text in statements]
+                return QuestionBody(sql=None, together=each, **bare)
             return QuestionBody(sql=self.sql, bounded=bounded, table=None, steps=None)
         except ValidationError:
             raise UsageError("SF-W182", "The question is too long.", most="20,000 characters") from None
