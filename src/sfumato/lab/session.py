@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from sfumato.lab.graph import Graph
     from sfumato.lab.partition import Partition
     from sfumato.lab.published import Published
+    from sfumato.lab.several.together import TogetherQueries
     from sfumato.lab.sq_oracle import QueryOracle
     from sfumato.lab.stream import TableStream
     from sfumato.lab.synthetic.published_table import PublishedTable
-    from sfumato.lab.together import TogetherQueries
     from sfumato.lab.work.planning import WorkPlan
     from sfumato.lab.work.requests import RequestDesk, SentRequest
     from sfumato.learn.base.estimator import PaidEstimator
@@ -108,7 +108,7 @@ class Session:
 
         Each is given in SQL or as a question of this session. `release` gives one answer for each.
         """
-        from sfumato.lab.together import collect_queries
+        from sfumato.lab.several.together import collect_queries
 
         return collect_queries(self._payer, questions, self.question)
 

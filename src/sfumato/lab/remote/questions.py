@@ -65,7 +65,7 @@ class RemoteQuery:
 
 def list_questions(questions: Any) -> list[Any]:
     """Return questions to be asked together: texts in SQL and questions of a session on a server."""
-    from sfumato.lab.together import no_list_error, no_single_question_error
+    from sfumato.lab.several.together import no_list_error, no_single_question_error
 
     if isinstance(questions, str) or not hasattr(questions, "__iter__"):
         raise no_list_error()

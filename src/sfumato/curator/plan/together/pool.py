@@ -190,7 +190,7 @@ class Pool:
     def forms(self, block: Block) -> Floats:
         """Return what is measured in terms of the base sums, each of these in units of its bound."""
         if isinstance(block, int):
-            return self.rows_of_sums[block : block + 1] * self.bounds[block]
+            return np.asarray(self.rows_of_sums[block : block + 1] * self.bounds[block])
         return self._coordinates(block)
 
     def by_keys(self, keys: Marginal) -> ResolvedQuestion:
