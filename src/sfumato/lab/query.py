@@ -181,9 +181,11 @@ def choose_spend(payer: Payer, resolved: ResolvedQuestion, spending: Spending) -
 
 def _meet_error(payer: Payer, resolved: ResolvedQuestion, error: Any, given: dict[str, int]) -> PureSpend:
     """Return the least ε that meets an error; with the noise of before, if that was paid for already."""
-    squares = payer.adds_squares(resolved.table)
+    needs = resolved.needs
+    # Reading a budget takes time, so it is read only where its kind makes a difference.
+    squares = (needs.shaped is not None or needs.pooled) and payer.adds_squares(resolved.table)
     before = find_cheapest_spend(resolved, error, given, squares=squares)
-    if not prefers_shape(resolved.needs, squares=squares):
+    if not prefers_shape(needs, squares=squares):
         return before
     if find_kept(payer.lab.ledger, price_question(resolved, before)) is not None:
         return before
