@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,9 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
+from sfumato.curator.plan.together.plan import require_together
 from sfumato.errors import SfumatoError
+from sfumato.privacy.neighbours import Neighbours
 
 DRAW = np.random.default_rng(7)
 ROWS = pa.table(
@@ -175,6 +178,16 @@ def test_questions_of_another_session_are_refused(session: Any, lab: Any) -> Non
     with pytest.raises(SfumatoError) as refused:
         lab.session("ada").ask_together([session.sql(TOTAL)])
     assert refused.value.code == "SF-Q227"
+
+
+def test_mixed_neighbours_are_refused() -> None:
+    tables = [
+        SimpleNamespace(table=SimpleNamespace(population="people", neighbours=each))
+        for each in (Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE)
+    ]
+    with pytest.raises(SfumatoError) as refused:
+        require_together(tables)  # type: ignore[arg-type]
+    assert refused.value.code == "SF-Q224"
 
 
 def test_too_many_keys_are_refused_when_priced(tmp_path: Any) -> None:
