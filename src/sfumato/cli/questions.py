@@ -16,7 +16,9 @@ from sfumato.lab.synthetic.published_table import PublishedTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
+    from sfumato.curator.answers.release import Release
     from sfumato.lab.published import Published
 
 analyst_option = click.option(
@@ -48,7 +50,7 @@ def spend_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 @click.command()
-@click.argument("sql")
+@click.argument("sql", nargs=-1, required=True)
 @lab_option
 @analyst_option
 @project_option
@@ -56,7 +58,7 @@ def spend_options(command: Callable[..., None]) -> Callable[..., None]:
 @click.option("--rows", type=int, help="Assumed rows per group, for the expected error of averages.")
 @as_json
 def quote(
-    sql: str,
+    sql: tuple[str, ...],
     folder: str,
     analyst: str | None,
     project: str | None,
@@ -64,13 +66,17 @@ def quote(
     as_json: bool,
     spend: dict[str, Any],
 ) -> None:
-    """Show the price and expected error of a question. This reads no data and spends nothing."""
-    question = sf.open(folder).session(analyst, project=project).sql(sql)
+    """Show the price and expected error of a question. This reads no data and spends nothing.
+
+    Several questions are priced together, for one charge.
+    """
+    session = sf.open(folder).session(analyst, project=project)
+    question = session.sql(sql[0]) if len(sql) == 1 else session.ask_together(sql)
     show(question.quote(given={"n": rows} if rows else None, **spend), as_json)
 
 
 @click.command()
-@click.argument("sql")
+@click.argument("sql", nargs=-1, required=True)
 @lab_option
 @analyst_option
 @project_option
@@ -79,7 +85,7 @@ def quote(
 @click.option("--plot", help="Also save a chart of the answer to this .png, .svg, .html or .json file.")
 @as_json
 def ask(
-    sql: str,
+    sql: tuple[str, ...],
     folder: str,
     analyst: str | None,
     project: str | None,
@@ -88,15 +94,31 @@ def ask(
     as_json: bool,
     spend: dict[str, Any],
 ) -> None:
-    """Charge for a question and answer it. Asking the same question again is free."""
+    """Charge for a question and answer it. Asking the same question again is free.
+
+    Several questions are charged once, and their answers agree with each other.
+    """
     # The path is checked first, so that no answer is paid for and then not drawn.
     target = None if plot is None else sf.viz.check_target(plot)
     session = sf.open(folder).session(analyst, project=project)
-    question = session.sql(sql) if target is None else session.question(sql)
+    if len(sql) > 1:
+        _ask_together(session.ask_together(sql).release(key=key, **spend), target, as_json)
+        return
+    question = session.sql(sql[0]) if target is None else session.question(sql[0])
     release = question.release(key=key, **spend)
     show(release, as_json)
     if target is not None:
         release.plot().save(target)
+
+
+def _ask_together(releases: tuple[Release, ...], target: Path | None, as_json: bool) -> None:
+    """Print the answers of questions that were asked together, and save a chart of each."""
+    if as_json:
+        show_json([each.to_dict() for each in releases])
+    else:
+        print_text("\n\n".join(map(str, releases)))
+    for place, each in enumerate(releases if target is not None else (), start=1):
+        each.plot().save(target.with_stem(f"{target.stem}-{place}"))  # type: ignore[union-attr]
 
 
 @click.command()

@@ -14,9 +14,18 @@ from sfumato.server.access import open_session
 from sfumato.server.equal_requests import ask_alone
 from sfumato.server.feeds.reading import keep_released, may_read_answers, require_reader
 from sfumato.server.replaying import replay_graph, replay_question
-from sfumato.server.wire import QuestionBody, SpendBody, parse_spending, write_quote, write_release
+from sfumato.server.wire import (
+    QuestionBody,
+    SingleQuestionBody,
+    SpendBody,
+    parse_spending,
+    write_quote,
+    write_release,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from sfumato.curator.answers.release import Release
     from sfumato.lab.session import Session
     from sfumato.server.access import Visitor
@@ -24,8 +33,10 @@ if TYPE_CHECKING:
     from sfumato.server.keeping import KeptRelease
 
 
-def find_question(session: Session, asked: QuestionBody) -> Query:
+def find_question(session: Session, asked: SingleQuestionBody) -> Query:
     """Return the question that was sent, for this session. Nothing is read or charged."""
+    if isinstance(asked, QuestionBody) and asked.together is not None:
+        return _find_together(session, asked, asked.together)
     if asked.sql is not None and asked.table is None and asked.steps is None:
         found = session.sql(asked.sql)
         bounded = asked.bounded
@@ -41,7 +52,19 @@ def find_question(session: Session, asked: QuestionBody) -> Query:
     )
 
 
-def _replay(session: Session, asked: QuestionBody) -> Query:
+def _find_together(session: Session, asked: QuestionBody, parts: Sequence[SingleQuestionBody]) -> Query:
+    """Return questions that are asked together. They are quoted and released like one."""
+    alone = (asked.sql, asked.bounded, asked.table, asked.graph, asked.steps)
+    if any(each is not None for each in alone):
+        raise UsageError(
+            "SF-W118",
+            "Questions that are asked together stand in their list alone.",
+            try_='{"together": [{"sql": "SELECT …"}, {"sql": "SELECT …"}]}',
+        )
+    return cast("Query", session.ask_together([find_question(session, each) for each in parts]))
+
+
+def _replay(session: Session, asked: SingleQuestionBody) -> Query:
     """Return the question that the steps of a frame, or of a graph, ask."""
     steps = asked.steps or []
     if asked.graph is not None:
@@ -140,6 +163,8 @@ def _give_address(
     refined: bool = False,
 ) -> None:
     """Let an answer be fetched by its entry. One that is no table has no address, and is still given."""
+    if isinstance(release, tuple):
+        return
     with suppress(SfumatoError):
         keep_released(context, visitor, release, asked, spend, refined=refined)
 
