@@ -96,8 +96,7 @@ class QuestionError:
     def shared_by(self) -> str:
         """Return what the spend is split over, in words; nothing where it has one use."""
         sums = sum(1 for each in self.plan.measured if each.noise is not None)
-        needs = self.plan.resolved.needs
-        if (needs if self.plan.shaped is None else needs.shaped or needs).items < 2:
+        if self.plan.needs.items < 2:
             return ""
         choices = len(self.plan.resolved.choices)
         named = [

@@ -91,7 +91,7 @@ def test_sums_follow_from_coordinates(columns: str, exact_sums: Exact, exact_coo
     plan, rows = _plan(columns), _rows(50)
     shaped, sums = _shape(plan), exact_sums(plan, rows)
     exact = shaped.shape.compute(np.array(exact_coordinates(plan, rows), dtype=object)[:, None])
-    apart = [[sums[plan.summands.index(each)]] for each in plan.resolved.sums_apart]
+    apart = [[sums[plan.summands.index(each)]] for each in plan.resolved.list_apart(plan.shaped)]
     found = read_shape(plan, [SHAPED, *exact.tolist(), *apart], 1)
     assert found[:, 0].tolist() == pytest.approx(sums, rel=1e-12)
 
