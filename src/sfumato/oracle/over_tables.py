@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from sfumato.curator.lower.row_source import RowSource
     from sfumato.curator.payer import Payer
-    from sfumato.curator.plan.noisy_sum import NoisySum
+    from sfumato.curator.plan.noisy_sum import NoisyBlock
     from sfumato.curator.plan.priced import Plan
     from sfumato.curator.plan.selections import Ranked
     from sfumato.curator.plan.spend import Spend
@@ -98,7 +98,7 @@ class TableOracle(Oracle):
         (steps,) = self._rounds.pay(plan, self.budget)
         return np.array(steps, dtype=np.float64)
 
-    def _gradients(self, asked: GradientQuestion, noise: NoisySum[int], spend: Spend) -> Any:
+    def _gradients(self, asked: GradientQuestion, noise: NoisyBlock, spend: Spend) -> Any:
         # Scores and gradients become columns, so that no part of them is computed twice in a scan.
         layers = ComputedColumns(self._rows)
         block = asked.build_block(self.declared, asked.lower_terms(self.declared, layers.add_columns))

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.curator.plan.noisy_sum import NoisySum
+    from sfumato.curator.plan.noisy_sum import NoisyBlock
     from sfumato.curator.plan.spend import Spend
     from sfumato.oracle.blocks import Value
     from sfumato.oracle.declared import Declared, Feature
@@ -195,7 +195,7 @@ class Oracle(ABC):
             raise AssertionError("choices are paid for by pure ε: `aside`, or `alone` in the place of `main`")
         return spend
 
-    def noise(self, blocks: Sequence[SumBlock], spend: Spend) -> list[NoisySum[int]]:
+    def noise(self, blocks: Sequence[SumBlock], spend: Spend) -> list[NoisyBlock]:
         """Return the noise that would be added to these blocks, which is public."""
         return [calibrate_noise(block, spend, self.rows_per_unit, self.replaced) for block in blocks]
 
@@ -229,9 +229,9 @@ class Oracle(ABC):
         """Return the noisy integers of each block's term for each grouping."""
 
     @abstractmethod
-    def _gradients(self, asked: GradientQuestion, noise: NoisySum[int], spend: Spend) -> Any:
+    def _gradients(self, asked: GradientQuestion, noise: NoisyBlock, spend: Spend) -> Any:
         """Return the noisy integers of a gradient, the features fastest."""
 
 
-def _answer(values: Any, noise: NoisySum[int]) -> SumAnswer:
+def _answer(values: Any, noise: NoisyBlock) -> SumAnswer:
     return SumAnswer(np.asarray(values, dtype=np.float64), noise.deviation)

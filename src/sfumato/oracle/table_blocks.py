@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.curator.lower.row_source import RowSource
-    from sfumato.curator.plan.noisy_sum import NoisySum
+    from sfumato.curator.plan.noisy_sum import NoisyBlock
     from sfumato.curator.plan.spend import Spend
     from sfumato.oracle.blocks import CellKey, Predicate, SumBlock
 
@@ -36,7 +36,7 @@ class SumStep:
     """One step of a charge: a scan that sums blocks over listed cells, and the noise of each block."""
 
     program: CellSums
-    blocks: tuple[NoisySum[int], ...]
+    blocks: tuple[NoisyBlock, ...]
 
     def event(self) -> Event:
         """Return the price of all blocks together."""

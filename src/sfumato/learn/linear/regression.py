@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sfumato.curator.plan.spend import PureSpend
 from sfumato.learn.base.supervised import PrivateRegressor
 from sfumato.learn.cells import clip_value
 from sfumato.learn.first_look import wants_look
@@ -20,13 +21,17 @@ from sfumato.learn.target_range import locate_target, tighten_bounds
 from sfumato.oracle.arrays.integer_rows import ONE, RowTransform
 from sfumato.oracle.blocks import COUNT, Add, Constant, Multiply, SumBlock, share_of
 from sfumato.oracle.declared import Feature
-from sfumato.oracle.moments import build_cross_block, build_gram_block, read_gram_matrix
+from sfumato.oracle.moments import (
+    MomentMatrix,
+    build_cross_block,
+    build_gram_block,
+    read_gram_matrix,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.curator.plan.noisy_sum import NoisySum
-    from sfumato.curator.plan.spend import PureSpend
+    from sfumato.curator.plan.noisy_sum import NoisyBlock
     from sfumato.oracle.protocol import Oracle, SumAnswer
 
     Floats = NDArray[np.float64]
@@ -291,14 +296,24 @@ class _RegressionView:
         return cls(rows, one, [declared.one, *declared.features], target)
 
     @property
+    def _matrix(self) -> MomentMatrix | None:
+        """What is asked for by pure ε: all products with one noise; None where there are two."""
+        if not isinstance(self.rows.budget.main, PureSpend):
+            return None
+        return MomentMatrix(self.vector, self.target, self.rows.declared.norm)
+
+    @property
     def blocks(self) -> list[SumBlock]:
-        norm = self.rows.declared.norm
+        """What is asked for: products and cross products, in one block or in two."""
+        norm, matrix = self.rows.declared.norm, self._matrix
+        if matrix is not None:
+            return [matrix.build_block(_PRODUCTS + _CROSS)]
         return [
             build_gram_block(self.vector, norm, _PRODUCTS),
             build_cross_block(self.vector, self.target, norm, _CROSS),
         ]
 
-    def noise(self, share: Fraction) -> NoisySum[int]:
+    def noise(self, share: Fraction) -> NoisyBlock:
         """Return the noise of the products for this share of the spend."""
         return self.rows.noise(self.blocks[:1], share_of(self.rows.budget.main, share))[0]
 
@@ -308,11 +323,15 @@ class _RegressionView:
 
     def rows_needed(self, share: Fraction) -> float:
         """Return how many rows let an even direction of theirs stand out of the noise of the matrix."""
-        deviation = self.noise(share).deviation / (7 * self.one**2 * ONE**2)
+        weight = 7 if self._matrix is None else self._matrix.weights[0] ** 2
+        deviation = self.noise(share).deviation / (weight * self.one**2 * ONE**2)
         return _MIN_SIGNAL * deviation * math.sqrt(len(self.vector))
 
-    def system(self, products: SumAnswer, crossed: SumAnswer) -> _NormalEquations:
+    def system(self, products: SumAnswer, *more: SumAnswer) -> _NormalEquations:
         """Return the noisy normal equations, in bounds."""
+        if self._matrix is not None:
+            return _NormalEquations(*self._matrix.read(products))
+        (crossed,) = more
         squares, noise = read_gram_matrix(products, self.vector)
         unit = np.array([float(each.bound) for each in self.vector]) * self.target.bound
         return _NormalEquations(

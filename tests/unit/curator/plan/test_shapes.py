@@ -174,7 +174,6 @@ def test_the_binding_filter_decides(columns: str, both: bool) -> None:
     assert prefers_shape(needs, BOTH, shared=True)
     spend = parse_spend({"epsilon": 1}, needs, lambda: PURE)
     assert spend == ONE
-    assert not parse_spend({"rho": 1}, needs, lambda: PURE).shaped
 
 
 def test_noise_that_could_not_be_drawn_is_not_shaped(monkeypatch: pytest.MonkeyPatch) -> None:
