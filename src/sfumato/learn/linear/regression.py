@@ -16,6 +16,7 @@ from sfumato.curator.plan.spend import PureSpend
 from sfumato.learn.base.supervised import PrivateRegressor
 from sfumato.learn.cells import clip_value
 from sfumato.learn.first_look import wants_look
+from sfumato.learn.linear.normal_equations import NormalEquations
 from sfumato.learn.linear.one_direction import regress_along
 from sfumato.learn.target_range import locate_target, tighten_bounds
 from sfumato.oracle.arrays.integer_rows import ONE, RowTransform
@@ -42,9 +43,6 @@ _ASIDE = Fraction(6, 100)
 """Share of the spend for the first mean of the target, as pure ε."""
 _FIRST = Fraction(1, 1000)
 """Share of the rest for a first look at all products. Where rows are many, no second is needed."""
-_CLEAR, _CLOSE = 0.002, 1e-5
-"""A first look is enough where its noise costs at most this share of the variance explained, or this much of
-the squared bounds."""
 _PRODUCTS, _CROSS = Fraction(1, 2), Fraction(1, 2)
 _CONSTANT = 0.2
 """The constant beside features from −1 to 1, in √d."""
@@ -57,13 +55,13 @@ _MIN_SIGNAL = 7.0
 """Signal-to-noise ratio of the matrix of products from which on it is asked for."""
 _PRIOR = 0.25
 """Prior deviation of the mean of the target, in bounds."""
-_SHRINKAGE = 2.0
 _LOOK_SHARE = Fraction(3, 100)
 """Share of the spend for each look at where targets, or features, lie."""
 _FEW_ROWS = 8.0
 """Rows, in deviations of a count for such a share, below which the mean alone is asked for."""
-_MANY_ROWS = 3.0
-"""Rows, in those that the products need, from which on all of them are asked for."""
+_MANY_ROWS, _MANY_JOINT = 3.0, 2.0
+"""Rows, in those that the products need, from which on all of them are asked for: with a noise of their own,
+and with one that cross products share."""
 
 
 class LinearRegression(PrivateRegressor):
@@ -269,7 +267,7 @@ def _look_closer(oracle: Oracle, mean: _TargetMean, target: Feature) -> _Coeffic
     left = 1 - _FIRST - spent - more
     view = _RegressionView.of(tight, found.centre / target.bound, found.reach / target.bound)
     middles, halves = tight.declared.middles, tight.declared.halves
-    if view.drawable(left) and mean.fewest > _MANY_ROWS * view.rows_needed(left):
+    if view.drawable(left) and mean.fewest > view.rows_for_all(left):
         weights = view.system(*view.rows.sums(view.blocks, share=left)).solve()
     else:
         weights = regress_along(view.rows, view.vector, view.target, left)
@@ -327,14 +325,18 @@ class _RegressionView:
         deviation = self.noise(share).deviation / (weight * self.one**2 * ONE**2)
         return _MIN_SIGNAL * deviation * math.sqrt(len(self.vector))
 
-    def system(self, products: SumAnswer, *more: SumAnswer) -> _NormalEquations:
+    def rows_for_all(self, share: Fraction) -> float:
+        """Return from how many rows on all products say more than those along one direction."""
+        return (_MANY_ROWS if self._matrix is None else _MANY_JOINT) * self.rows_needed(share)
+
+    def system(self, products: SumAnswer, *more: SumAnswer) -> NormalEquations:
         """Return the noisy normal equations, in bounds."""
         if self._matrix is not None:
-            return _NormalEquations(*self._matrix.read(products))
+            return NormalEquations(*self._matrix.read(products), joint=True)
         (crossed,) = more
         squares, noise = read_gram_matrix(products, self.vector)
         unit = np.array([float(each.bound) for each in self.vector]) * self.target.bound
-        return _NormalEquations(
+        return NormalEquations(
             squares, noise, crossed.values[:, 0] / unit, crossed.deviation / float(unit.min())
         )
 
@@ -343,43 +345,3 @@ class _RegressionView:
         weights = found * self.target.half / np.array([each.half for each in self.vector])
         middles = float(weights[1:] @ self.rows.declared.middles)
         return _Coefficients(weights[1:], self.target.middle + float(weights[0]) * self.one - middles)
-
-
-@dataclass(frozen=True, slots=True)
-class _NormalEquations:
-    """Noisy products XᵀX, the noisy right side Xᵀy, and the deviations of their noise; in bounds."""
-
-    products: Floats
-    noise: float
-    right: Floats
-    right_noise: float
-
-    def solve(self) -> Floats:
-        """Solve with a ridge as high as the noise of the matrix; directions of mostly noise are shrunk."""
-        values, vectors = np.linalg.eigh(self.products)
-        along = vectors.T @ self.right
-        # Directions whose right side is within the noise count nothing.
-        kept = np.maximum(0.0, 1 - _SHRINKAGE * self.right_noise**2 / np.maximum(along**2, 1e-300))
-        found: Floats = vectors @ (along * kept / (np.maximum(values, 0.0) + self.ridge))
-        return found
-
-    @property
-    def ridge(self) -> float:
-        """About the largest eigenvalue of the noise in the matrix."""
-        return self.noise * math.sqrt(len(self.right))
-
-    def is_clear(self, weights: Floats, rows: float) -> bool:
-        """Say whether noise costs little of the variance explained.
-
-        What it costs a row is Σ A⁻¹ times the variances of the right side and of A·w, and the ridge's bias.
-        """
-        values = np.maximum(np.linalg.eigvalsh(self.products), 0.0) + self.ridge
-        lost = (
-            float((1 / values).sum())
-            * (self.right_noise**2 + self.noise**2 * float(weights @ weights))
-            / rows
-        )
-        lost += self.ridge**2 * float(weights[1:] @ weights[1:]) / float(values.min()) / rows
-        mean = float(self.products[0] @ weights) / rows
-        explained = float(weights @ self.products @ weights) / rows - mean**2
-        return lost < max(_CLOSE, _CLEAR * explained)
