@@ -135,6 +135,10 @@ class Payer:
         """Return whether shaped noise is the better one for the accounts that pay."""
         return needs.shaped is not None and prefers_shape(needs, self._smallest_budget(table))
 
+    def adds_pure(self, table: Table) -> bool:
+        """Return whether no account that pays has a δ, so that all of them add up pure ε."""
+        return not any(self.lab.ledger.read_budget(each).delta for each in self.accounts(table))
+
     def standing(self, plan: Plan[Any, Any]) -> Standing:
         """Return what paying for a plan would do to the accounts. Nothing is charged."""
         if self.was_answered(plan):

@@ -59,13 +59,22 @@ class ArrayOracle(Oracle):
 
     def _over(self, declared: Declared, arrays: ArrayTable) -> Self:
         """Return an oracle with the same budget over other columns of the same rows."""
-        return type(self)(declared, self.budget, arrays, self._pay)
+        found = type(self)(declared, self.budget, arrays, self._pay)
+        found.adds_pure = self.adds_pure
+        return found
 
-    def _sums(self, blocks: tuple[SumBlock, ...], keys: tuple[CellKey, ...], spend: Spend) -> list[Any]:
+    def _sums(
+        self,
+        blocks: tuple[SumBlock, ...],
+        keys: tuple[CellKey, ...],
+        spend: Spend,
+        known_as: tuple[SumBlock, ...],
+    ) -> tuple[list[Any], tuple[SumBlock, ...]]:
         noise = self._paid(blocks, spend)
         exact = self._arrays.sums(keys, [term for block in blocks for term in block.terms])
         ends = np.cumsum([each.of for each in noise])[:-1]
-        return [each.release(sums) for each, sums in zip(noise, np.split(exact, ends), strict=True)]
+        parts = zip(noise, np.split(exact, ends), strict=True)
+        return [each.release(sums) for each, sums in parts], blocks
 
     def _histograms(
         self,

@@ -238,8 +238,10 @@ def _look_first(oracle: Oracle, target: Feature) -> tuple[_TargetMean, _Coeffici
     block = _mean_block(target, oracle.budget.aside or oracle.budget.alone, _MEAN_CLIP)
     if not view.drawable(_FIRST):
         return _read_mean(view.rows.sums([block])[0], target, _MEAN_CLIP), None
-    *found, answer = view.rows.sums([*view.blocks, block], share=_FIRST)
-    mean, system = _read_mean(answer, target, _MEAN_CLIP), view.system(*found)
+    system, (answer,) = view.ask(_FIRST, block)
+    # A fit that began before there was a noise for both goes on as it did then, and finds all its answers.
+    oracle.adds_pure = oracle.adds_pure and system.joint
+    mean = _read_mean(answer, target, _MEAN_CLIP)
     weights = system.solve()
     return mean, view.rescale(weights) if system.is_clear(weights, mean.rows) else None
 
@@ -250,7 +252,7 @@ def _look_again(oracle: Oracle, mean: _TargetMean) -> _Coefficients | None:
     # By released numbers alone: too few rows would drown in the noise of the matrix.
     if not view.drawable(1 - _FIRST) or mean.fewest < view.rows_needed(1 - _FIRST):
         return None
-    return view.rescale(view.system(*view.rows.sums(view.blocks, share=1 - _FIRST)).solve())
+    return view.rescale(view.ask(1 - _FIRST)[0].solve())
 
 
 def _look_closer(oracle: Oracle, mean: _TargetMean, target: Feature) -> _Coefficients | None:
@@ -268,7 +270,7 @@ def _look_closer(oracle: Oracle, mean: _TargetMean, target: Feature) -> _Coeffic
     view = _RegressionView.of(tight, found.centre / target.bound, found.reach / target.bound)
     middles, halves = tight.declared.middles, tight.declared.halves
     if view.drawable(left) and mean.fewest > view.rows_for_all(left):
-        weights = view.system(*view.rows.sums(view.blocks, share=left)).solve()
+        weights = view.ask(left)[0].solve()
     else:
         weights = regress_along(view.rows, view.vector, view.target, left)
     return replace(view.rescale(weights), within=(middles - halves, middles + halves))
@@ -296,16 +298,18 @@ class _RegressionView:
     @property
     def _matrix(self) -> MomentMatrix | None:
         """What is asked for by pure ε: all products with one noise; None where there are two."""
-        if not isinstance(self.rows.budget.main, PureSpend):
+        if not self.rows.adds_pure or not isinstance(self.rows.budget.main, PureSpend):
             return None
         return MomentMatrix(self.vector, self.target, self.rows.declared.norm)
 
     @property
     def blocks(self) -> list[SumBlock]:
         """What is asked for: products and cross products, in one block or in two."""
-        norm, matrix = self.rows.declared.norm, self._matrix
-        if matrix is not None:
-            return [matrix.build_block(_PRODUCTS + _CROSS)]
+        return self._blocks_apart if self._matrix is None else [self._matrix.build_block(_PRODUCTS + _CROSS)]
+
+    @property
+    def _blocks_apart(self) -> list[SumBlock]:
+        norm = self.rows.declared.norm
         return [
             build_gram_block(self.vector, norm, _PRODUCTS),
             build_cross_block(self.vector, self.target, norm, _CROSS),
@@ -316,8 +320,8 @@ class _RegressionView:
         return self.rows.noise(self.blocks[:1], share_of(self.rows.budget.main, share))[0]
 
     def drawable(self, share: Fraction) -> bool:
-        """Say whether noise for this share is narrow enough to be drawn exactly; public."""
-        return self.rows.can_draw(self.blocks, share_of(self.rows.budget.main, share))
+        """Say whether noise for this share is narrow enough to be drawn exactly, in either form; public."""
+        return self.rows.can_draw([*self.blocks, *self._blocks_apart], share_of(self.rows.budget.main, share))
 
     def rows_needed(self, share: Fraction) -> float:
         """Return how many rows let an even direction of theirs stand out of the noise of the matrix."""
@@ -329,9 +333,17 @@ class _RegressionView:
         """Return from how many rows on all products say more than those along one direction."""
         return (_MANY_ROWS if self._matrix is None else _MANY_JOINT) * self.rows_needed(share)
 
-    def system(self, products: SumAnswer, *more: SumAnswer) -> NormalEquations:
+    def ask(self, share: Fraction, *more: SumBlock) -> tuple[NormalEquations, list[SumAnswer]]:
+        """Ask for all products, and for more blocks; return the noisy normal equations and other answers."""
+        # A fit from before there was a noise for both is found, and read as it was.
+        before = () if self._matrix is None else (*self._blocks_apart, *more)
+        found = self.rows.sums([*self.blocks, *more], share=share, known_as=before)
+        own = len(found) - len(more)
+        return self._read(*found[:own]), found[own:]
+
+    def _read(self, products: SumAnswer, *more: SumAnswer) -> NormalEquations:
         """Return the noisy normal equations, in bounds."""
-        if self._matrix is not None:
+        if self._matrix is not None and not more:
             return NormalEquations(*self._matrix.read(products), joint=True)
         (crossed,) = more
         squares, noise = read_gram_matrix(products, self.vector)
