@@ -19,26 +19,26 @@ from sfumato.errors import UsageError
 from sfumato.noise.additive import LARGEST, SMALLEST
 from sfumato.noise.audit_hook import observed
 from sfumato.noise.sampling.bits import OS
+from sfumato.noise.sampling.gaussian_wide import PLACE_BITS
 from sfumato.noise.sampling.integers import add_noise, parse_integers
 from sfumato.noise.sampling.normal import CELLS
-from sfumato.noise.sampling.normal_draws import FIRST_BITS, draw_normals
+from sfumato.noise.sampling.normal_draws import FIRST_BITS, LIMB_BITS, LIMBS, draw_normals
 from sfumato.privacy.canonical import tagged
 from sfumato.privacy.events import KNorm
 from sfumato.privacy.exact import format_short, parse_positive, parse_whole
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
     from sfumato.noise.sampling.bits import BitSource
     from sfumato.noise.sampling.integers import IntArray
-    from sfumato.noise.sampling.normal_draws import NormalDraw
+    from sfumato.noise.sampling.normal_draws import NormalDraws
 
 MOST_ENTRIES = 2000
-"""Most entries of a vector. Products of limbs below are exact in doubles up to 8,000."""
-_LIMB = 20
-"""Bits of a limb: a sum of 2^13 products of two is exact in doubles."""
+"""Most entries of a vector. An entry of the matrix adds up twice as many products of limbs, and two more, and
+up to 2^13 are exact in doubles."""
+_BLOCK = 2**15
+"""About how many normal numbers are drawn at a time, which bounds memory."""
 
 
 @tagged("Matrix", "size", "scale")
@@ -113,43 +113,89 @@ class MatrixNoise:
         """The standard deviation of an entry off the diagonal; on it, it is √2 times that."""
         return math.sqrt(2 * (self.size + 1)) * float(self.scale) / 2
 
+    def expected_error(self, place: int) -> float:
+        """Return the mean of |noise| of the entry at a place of the upper triangle, before it is rounded."""
+        # Off the diagonal noise is half the scale times the difference of two gamma numbers of shape size + 1;
+        # on it, the scale times that of two of half the shape.
+        row, column = (int(each[place]) for each in np.triu_indices(self.size))
+        shape, unit = ((self.size + 1) / 2, 1.0) if row == column else (self.size + 1.0, 0.5)
+        mean = (2 - 2 * shape) * math.log(2) + math.lgamma(2 * shape) - 2 * math.lgamma(shape)
+        return unit * float(self.scale) * math.exp(mean)
+
     def _noisy(self, values: IntArray, source: BitSource) -> IntArray:
         cells = values.size // self.sums
-        drawn = [self._draw(source) for _ in range(cells)]
-        return add_noise(values, np.array(drawn, dtype=object).T.reshape(values.shape))
+        block = max(1, _BLOCK // (self.size * (self.size + 1)))
+        starts = range(0, cells, block)
+        drawn = [self._draw(min(block, cells - start), source) for start in starts]
+        return add_noise(values, np.concatenate(drawn).T.reshape(values.shape))
 
-    def _draw(self, source: BitSource) -> IntArray:
-        """Return one draw: more bits of the normal numbers are asked for until they decide every entry."""
-        draws, bits = draw_normals(2 * self.size * (self.size + 1), source), FIRST_BITS
-        while (found := self._round(draws, bits)) is None:
-            bits += 64
+    def _draw(self, cells: int, source: BitSource) -> NDArray[np.object_]:
+        """Return independent draws, one row each."""
+        draws = draw_normals(cells * 2 * self.size * (self.size + 1), source)
+        found, clear = self._round_all(draws, cells)
+        for at in np.flatnonzero(~clear).tolist():
+            found[at] = self._settle(draws, at)
         return found
 
-    def _round(self, draws: Sequence[NormalDraw], bits: int) -> IntArray | None:
-        """Return the entries rounded to whole numbers; None where the bits known do not decide all."""
-        whole = np.array([each.floor_magnitude(bits) for each in draws], dtype=object)
-        one, other = whole.reshape(2, self.size, self.size + 1)
-        products = _square(one) - _square(other)
-        # Each number is less than a step beyond what is known: a product, less than both of them and one.
-        reach = abs(one).sum(axis=1) + abs(other).sum(axis=1) + self.size + 1
-        slack = reach[:, None] + reach[None, :]
-        entries = np.triu_indices(self.size)
-        over = 2 * self.scale.denominator * CELLS**2 << 2 * bits
-        low, high = (
-            (2 * self.scale.numerator * (products + off)[entries] + over) // (2 * over)
-            for off in (-slack, slack)
+    def _round_all(self, draws: NormalDraws, cells: int) -> tuple[NDArray[np.object_], NDArray[np.bool_]]:
+        """Return every entry rounded by the leading bits, and in which draws these decide all of them."""
+        # Entries of the difference of two matrices, as digits of LIMB_BITS: the lowest three are left out.
+        levels = self._multiply(draws, cells)
+        digits, carry = [], np.zeros_like(levels[0])
+        for level in levels:
+            digits.append((level + carry) & 2**LIMB_BITS - 1)
+            carry = level + carry >> LIMB_BITS
+        top, rest = carry << LIMB_BITS | digits[6], digits[5] << 40 | digits[4] << 20 | digits[3]
+        known = (top.astype(object) << 60) + rest.astype(object)
+        low, high = self._ends(known, self._slack(draws, cells), 2 * FIRST_BITS - 60)
+        return low, np.asarray((low == high).all(axis=1), dtype=np.bool_)
+
+    def _multiply(self, draws: NormalDraws, cells: int) -> list[NDArray[np.int64]]:
+        """Return the upper triangles of the products, one array for each sum of two places of limbs."""
+        # Numbers of the second matrix count negatively. Sums of products of limbs are exact in doubles.
+        shape = (cells, 2, self.size, self.size + 1)
+        limbs = [np.moveaxis(each.reshape(shape), 1, 2) for each in draws.limbs()]
+        signs = np.array([1.0, -1.0])[:, None]
+        plain, signed = (
+            [each.reshape(cells, self.size, -1) for each in some]
+            for some in (limbs, [x * signs for x in limbs])
         )
-        return low if bool((low == high).all()) else None
+        rows, columns = np.triu_indices(self.size)
+        levels = [np.zeros((cells, self.sums), dtype=np.int64) for _ in range(2 * LIMBS - 1)]
+        for i in range(LIMBS):
+            for j in range(i, LIMBS):
+                product = np.matmul(plain[i], signed[j].swapaxes(1, 2)).astype(np.int64)
+                levels[i + j] += product[:, rows, columns]
+                if i < j:
+                    levels[i + j] += product[:, columns, rows]
+        return levels
 
+    def _slack(self, draws: NormalDraws, cells: int) -> Any:
+        """Return how far each entry of `_round_all` may be off, rounded up."""
+        # A number is less than a step beyond what is known: a product, less than both of them and one.
+        heads = (draws.heads.astype(np.float64) + 1).reshape(cells, 2, self.size, self.size + 1)
+        reach = heads.sum(axis=(1, 3)) * (1 + 2.0**-30) * 2.0 ** (FIRST_BITS - PLACE_BITS - 60)
+        rows, columns = np.triu_indices(self.size)
+        # One for what was left out, and one for the steps themselves.
+        return (np.ceil(reach[:, rows] + reach[:, columns]) + 2).astype(np.int64).astype(object)
 
-def _square(rows: Any) -> NDArray[np.object_]:
-    """Return the matrix times its transpose, exactly, by products of limbs in doubles."""
-    most = max(int(abs(rows).max()).bit_length(), 1)
-    places = range(-(-most // _LIMB))
-    limbs = [(rows >> _LIMB * at) & 2**_LIMB - 1 for at in places[:-1]] + [rows >> _LIMB * places[-1]]
-    parts = [each.astype(np.float64) for each in limbs]
-    found = np.zeros((len(rows), len(rows)), dtype=object)
-    for i in places:
-        for j in places:
-            found += (parts[i] @ parts[j].T).astype(np.int64).astype(object) << _LIMB * (i + j)
-    return found
+    def _settle(self, draws: NormalDraws, at: int) -> Any:
+        """Return the entries of one draw, from as many bits as it takes."""
+        count, bits = 2 * self.size * (self.size + 1), FIRST_BITS
+        while True:
+            bits += 64
+            numbers = [draws.floor_magnitude(at * count + k, bits) for k in range(count)]
+            one, other = np.array(numbers, dtype=object).reshape(2, self.size, self.size + 1)
+            reach = abs(one).sum(axis=1) + abs(other).sum(axis=1) + self.size + 1
+            entries = np.triu_indices(self.size)
+            slack = (reach[:, None] + reach[None, :])[entries]
+            low, high = self._ends((one @ one.T - other @ other.T)[entries], slack, 2 * bits)
+            if bool((low == high).all()):
+                return low
+
+    def _ends(self, known: Any, slack: Any, bits: int) -> tuple[Any, Any]:
+        """Return the ends of scale/2 · (known ± slack) / (CELLS² · 2^bits), rounded to whole numbers."""
+        over = 2 * self.scale.denominator * CELLS**2 << bits
+        times = 2 * self.scale.numerator
+        low, high = ((times * (known + off) + over) // (2 * over) for off in (-slack, slack))
+        return low, high
