@@ -147,10 +147,9 @@ def sums_of_cells_within(mechanism: BoxNoise | SimplicesNoise, place: int, n: in
     return np.abs(drawn) <= mechanism.half_width(place, 0.95)
 
 
-def one_entry_within(n: int) -> Any:
-    """A matrix of one entry has Laplace noise, rounded."""
-    drawn = cells_shaped(MatrixNoise(1, Fraction(400)), [0], n)[:, 0].astype(float)
-    return np.abs(drawn) <= 400 * np.log(20)
+def entries_of_matrices_within(mechanism: MatrixNoise, place: int, n: int) -> Any:
+    drawn = cells_shaped(mechanism, [0] * mechanism.sums, n)[:, place]
+    return np.abs(drawn) <= mechanism.half_width(place, 0.95)
 
 
 def streams_told(mechanism: RunningSums, table: list[int], n: int) -> Any:
@@ -476,7 +475,7 @@ TABLE = {
         made=lambda strength: MatrixNoise(2, Fraction(2, strength)),
         tables=lambda mechanism: ([0] * 3, [1] * 3),
         draws=cells_shaped,
-        covers=one_entry_within,
+        covers=lambda n: entries_of_matrices_within(MatrixNoise(2, Fraction(300)), 1, n),
         event=lambda mechanism: mechanism.event(2),
         samples=40_000,
     ),

@@ -162,14 +162,16 @@ def _shape(rows: RowMoves, weights: Weights) -> ShapedSums:
     size = len(rows.sums)
     fits = len(weights) == size and all(len(row) == size for row in weights)
     # Moves are listed with one sign for sums that can have either: no coordinate may mix those with others.
-    mixed = any(
-        row[at] and sum(map(bool, row)) > 1 for row in weights for at in range(size) if rows.alone[at]
-    )
-    require_field(fits and not mixed, rows, "moves", "moves that these coordinates are for")
+    fits = fits and not any(_mixes(row, rows.alone) for row in weights)
+    require_field(fits, rows, "moves", "moves that these coordinates are for")
     squares = (sum(_dot(row, move) ** 2 for row in weights) for move in rows.moves)
     shape = GaussianShape(rows.sums, tuple(map(Coordinate, weights)), _root_up(max(squares)))
     asked = (*rows.sums, *(total for total, _ in rows.derived))
     return ShapedSums(shape, asked, tuple(_list_forms(rows, _invert(weights))))
+
+
+def _mixes(row: Sequence[int], alone: Sequence[bool]) -> bool:
+    return any(w and own for w, own in zip(row, alone, strict=True)) and sum(map(bool, row)) > 1
 
 
 def _dot(one: Sequence[int], other: Sequence[int]) -> int:

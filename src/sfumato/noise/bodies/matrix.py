@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from sfumato.noise.sampling.normal import CELLS
 from sfumato.noise.sampling.normal_draws import FIRST_BITS, LIMB_BITS, LIMBS, draw_normals
 from sfumato.privacy.canonical import tagged
 from sfumato.privacy.events import KNorm
-from sfumato.privacy.exact import format_short, parse_positive, parse_whole
+from sfumato.privacy.exact import format_short, parse_confidence, parse_positive, parse_whole
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,12 +34,15 @@ if TYPE_CHECKING:
     from sfumato.noise.sampling.bits import BitSource
     from sfumato.noise.sampling.integers import IntArray
     from sfumato.noise.sampling.normal_draws import NormalDraws
+    from sfumato.privacy.exact import Number
 
 MOST_ENTRIES = 2000
 """Most entries of a vector. An entry of the matrix adds up twice as many products of limbs, and two more, and
 up to 2^13 are exact in doubles."""
 _BLOCK = 2**15
 """About how many normal numbers are drawn at a time, which bounds memory."""
+_NORMAL = 25
+"""Shape from which on the law of an entry is nearly normal. It is only used to say how large the noise is."""
 
 
 @tagged("Matrix", "size", "scale")
@@ -115,12 +119,23 @@ class MatrixNoise:
 
     def expected_error(self, place: int) -> float:
         """Return the mean of |noise| of the entry at a place of the upper triangle, before it is rounded."""
-        # Off the diagonal noise is half the scale times the difference of two gamma numbers of shape size + 1;
-        # on it, the scale times that of two of half the shape.
-        row, column = (int(each[place]) for each in np.triu_indices(self.size))
-        shape, unit = ((self.size + 1) / 2, 1.0) if row == column else (self.size + 1.0, 0.5)
+        shape, unit = self._law(place)
         mean = (2 - 2 * shape) * math.log(2) + math.lgamma(2 * shape) - 2 * math.lgamma(shape)
-        return unit * float(self.scale) * math.exp(mean)
+        return unit * math.exp(mean)
+
+    def half_width(self, place: int, confidence: Number) -> int:
+        """Return about the smallest t with P(|noise| ≤ t) ≥ confidence for the entry at a place."""
+        shape, unit = self._law(place)
+        # Rounded noise is at most t where it was below t + 1/2 before.
+        return max(0, math.ceil(unit * _gamma_half_width(shape, float(parse_confidence(confidence))) - 0.5))
+
+    def _law(self, place: int) -> tuple[float, float]:
+        """Return a shape and a unit: an entry is the unit times a difference of two gamma numbers."""
+        # Two products of normal numbers add up to a difference of two exponential ones, and off the diagonal
+        # there are size + 1 such pairs. Half the sum of size + 1 squares is a gamma number of half that shape.
+        row, column = (int(each[place]) for each in np.triu_indices(self.size))
+        scale = float(self.scale)
+        return ((self.size + 1) / 2, scale) if row == column else (self.size + 1.0, scale / 2)
 
     def _noisy(self, values: IntArray, source: BitSource) -> IntArray:
         cells = values.size // self.sums
@@ -199,3 +214,25 @@ class MatrixNoise:
         times = 2 * self.scale.numerator
         low, high = ((times * (known + off) + over) // (2 * over) for off in (-slack, slack))
         return low, high
+
+
+@lru_cache(maxsize=256)
+def _gamma_half_width(shape: float, confidence: float) -> float:
+    """Return the h with P(|X| ≤ h) = confidence for the difference X of two gamma numbers of this shape."""
+    from scipy.integrate import quad
+    from scipy.optimize import brentq
+    from scipy.special import kve, ndtri
+
+    normal = float(ndtri((1 + confidence) / 2))
+    near = (normal + (normal**3 - 3 * normal) / (8 * shape)) * math.sqrt(2 * shape)
+    if shape > _NORMAL:
+        return near  # the excess of the fourth moment is 3 / shape (Cornish, Fisher)
+    log_unit = math.lgamma(shape) + math.log(math.pi) / 2
+
+    def density(x: float) -> float:
+        return math.exp((shape - 0.5) * math.log(x / 2) - x - log_unit) * float(kve(shape - 0.5, x))
+
+    def missing(h: float) -> float:
+        return 2 * float(quad(density, 1e-12, h, limit=200)[0]) - confidence
+
+    return float(brentq(missing, 1e-6, 20 * near + 20, xtol=1e-6))

@@ -55,6 +55,13 @@ def test_entries_are_spread_as_stated_and_uncorrelated() -> None:
     assert np.abs(np.corrcoef(drawn) - np.eye(6)).max() < 0.07
 
 
+@pytest.mark.parametrize(("size", "place"), [(1, 0), (2, 0), (2, 1), (5, 1), (26, 1)])
+def test_half_widths_hold_as_often_as_they_say(size: int, place: int) -> None:
+    noise, count = MatrixNoise(size, Fraction(1000)), 4000 if size < 9 else 300
+    held = np.abs(_drawn(noise, count)[place]) <= noise.half_width(place, 0.9)
+    assert abs(held.mean() - 0.9) < 5 * np.sqrt(0.09 / count)
+
+
 @pytest.mark.parametrize("scale", [Fraction(7, 3), Fraction(2**26), Fraction(2**70, 3)])
 def test_leading_bits_decide_only_what_all_bits_would(scale: Fraction) -> None:
     noise, cells = MatrixNoise(4, scale), 40
