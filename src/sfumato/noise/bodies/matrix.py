@@ -109,8 +109,8 @@ class MatrixNoise:
             matrix = np.zeros((self.size, self.size))
             matrix[rows, columns] = matrix[columns, rows] = cell
             found += float(np.abs(np.linalg.eigvalsh(matrix)).sum())
-        # A row reaches its price exactly, but for the rounding of doubles.
-        return Fraction(found) * (1 - Fraction(1, 2**40))
+        # Prices are for whole traces. A row reaches its own exactly, but for the rounding of doubles.
+        return Fraction(math.ceil(found * (1 - 2.0**-40)))
 
     @property
     def deviation(self) -> float:
@@ -132,7 +132,7 @@ class MatrixNoise:
     def _law(self, place: int) -> tuple[float, float]:
         """Return a shape and a unit: an entry is the unit times a difference of two gamma numbers."""
         # Two products of normal numbers add up to a difference of two exponential ones, and off the diagonal
-        # there are size + 1 such pairs. Half the sum of size + 1 squares is a gamma number of half that shape.
+        # there are size + 1 such pairs; half of size + 1 squares is a gamma number of half that shape.
         row, column = (int(each[place]) for each in np.triu_indices(self.size))
         scale = float(self.scale)
         return ((self.size + 1) / 2, scale) if row == column else (self.size + 1.0, scale / 2)

@@ -109,10 +109,10 @@ def test_a_kept_answer_is_read_with_the_weights_that_it_has(exact_sums: Exact) -
     moves, shaped = plan.resolved.row_moves, plan.measured[0]
     assert moves is not None
     assert isinstance(shaped, ShapedSum)
+    assert isinstance(shaped.shape, GaussianShape)
     # As another machine may have found them: other weights, and so another width and σ.
-    weights = tuple(
-        tuple(7 * w + (i == j) for j, w in enumerate(row)) for i, row in enumerate(shaped.shape.weights)
-    )  # type: ignore[union-attr]
+    found_here = enumerate(shaped.shape.weights)
+    weights = tuple(tuple(7 * w + (i == j) for j, w in enumerate(row)) for i, row in found_here)
     sums = dict(zip(plan.summands, exact_sums(plan, rows), strict=True))
     exact = moves.shape(weights).shape.compute(np.array([[sums[each]] for each in shaped.sums], dtype=object))
     kept = json.dumps([[GAUSSIAN, weights, *exact.tolist()]])

@@ -13,6 +13,7 @@ from sfumato.noise.sampling.bits import OS
 from sfumato.noise.sampling.normal_draws import FIRST_BITS, draw_normals
 
 FALSE_ALARM = 1e-9
+"""Chance of a failure without cause; draws are seeded, so it never depends on luck."""
 
 
 class Seeded:
@@ -35,8 +36,9 @@ def test_one_entry_is_laplace_noise_rounded() -> None:
     scale, count = 3.0, 20_000
     drawn = _drawn(MatrixNoise(1, Fraction(3)), count)[0]
     inner = np.arange(-9, 10)
-    below = lambda x: np.where(x < 0, np.exp(x / scale) / 2, 1 - np.exp(-x / scale) / 2)  # noqa: E731
-    law = np.diff(np.concatenate([[0.0], below(inner + 0.5), [1.0]]))
+    ends = inner + 0.5
+    below = np.where(ends < 0, np.exp(ends / scale) / 2, 1 - np.exp(-ends / scale) / 2)
+    law = np.diff(np.concatenate([[0.0], below, [1.0]]))
     seen = np.bincount(np.clip(drawn, -9, 10).astype(int) + 9, minlength=20)
     statistic = float(((seen - count * law) ** 2 / (count * law)).sum())
     assert chi2.sf(statistic, len(law) - 1) > FALSE_ALARM
@@ -87,10 +89,9 @@ def test_what_it_costs_and_where_the_price_is_reached() -> None:
     noise = MatrixNoise.calibrated(Fraction(1, 2), 25, 2)
     assert noise.event(25).pure() == Fraction(1, 2)
     one, other = [9, 12, 16], [0, 0, 0]  # (3, 4) times itself
-    assert float(noise.input_distance(one, other)) == pytest.approx(25)
-    assert noise.input_distance(one, other) <= 25
+    assert noise.input_distance(one, other) == 25
     # A row that is replaced adds one trace and takes another.
-    assert float(noise.input_distance([9, 0, 0], [0, 0, 16])) == pytest.approx(25)
+    assert noise.input_distance([9, 0, 0], [0, 0, 16]) == 25
 
 
 def test_wide_numbers_and_cells_keep_their_shape() -> None:
