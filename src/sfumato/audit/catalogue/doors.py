@@ -94,6 +94,11 @@ def _ask(sql: str, tables: tuple[str, str] = ("full", "rest")) -> Replayed:
     return question(_clinic(), sql, tables, epsilon=1 + _ASKED[0] / 64)
 
 
+def _ask_gaussian(sql: str) -> Replayed:
+    _ASKED[0] += 1
+    return question(_clinic(), sql, ("full", "rest"), rho=1 + _ASKED[0] / 64)
+
+
 def _tune(sql: str) -> Replayed:
     """Replay the counts of units that the bounds of a question follow from, and what is picked."""
     _ASKED[0] += 1
@@ -147,6 +152,10 @@ def list_doors() -> list[CatalogueEntry]:
     ]
     asked += [
         CatalogueEntry("question", name, lambda *_, sql=sql: _ask(sql, ("pure_full", "pure_rest")))
+        for name, sql in SHAPED.items()
+    ]
+    asked += [
+        CatalogueEntry("question", f"{name}, Gaussian", lambda *_, sql=sql: _ask_gaussian(sql))
         for name, sql in SHAPED.items()
     ]
     streams = [
