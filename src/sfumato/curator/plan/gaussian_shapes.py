@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.curator.plan.row_columns import RowColumns, SummedColumn
+    from sfumato.curator.plan.row_columns import GroupedColumns, SummedColumn
 
 Weights = tuple[tuple[int, ...], ...]
 """The weights of all sums in each coordinate."""
@@ -67,7 +67,7 @@ class RowMoves:
         return _find_weights(self, tuple(harms[each] for each in asked))
 
 
-def list_moves_of_rows(columns: RowColumns) -> RowMoves | None:
+def list_moves_of_rows(columns: GroupedColumns) -> RowMoves | None:
     """Return what a row can add to the sums of a question.
 
     None where they are too many to list, or where noise that is independent between sums is as good.

@@ -31,7 +31,7 @@ from sfumato.curator.lower.lowered_value import (
 from sfumato.curator.lower.presence import is_present
 from sfumato.curator.lower.relations import lower_relation
 from sfumato.curator.plan.gaussian_shapes import RowMoves, list_moves_of_rows
-from sfumato.curator.plan.row_columns import RowColumns, find_columns
+from sfumato.curator.plan.row_columns import GroupedColumns, find_columns
 from sfumato.curator.plan.sensitivity import ContributionBounds, SumSensitivity
 from sfumato.curator.plan.shapes import ShapedSums, find_shape
 from sfumato.curator.plan.spend import Needs
@@ -208,7 +208,7 @@ class ResolvedQuestion:
         return order_summands({summand for parts in self.summands_of.values() for summand in parts})
 
     @cached_property
-    def _columns(self) -> RowColumns | None:
+    def _columns(self) -> GroupedColumns | None:
         """The columns of sums that one row moves together; None where no shape has them.
 
         Where a unit is replaced, what it adds and what it takes away can point anywhere. Levels have noise

@@ -55,7 +55,7 @@ class DerivedTotal:
 
 
 @dataclass(frozen=True, slots=True)
-class RowColumns:
+class GroupedColumns:
     """The columns of a question by the sum that counts their rows, all in canonical order.
 
     A row that is counted has a value in each of its columns. Rows counted by `ROWS` are all.
@@ -69,7 +69,7 @@ class RowColumns:
 
 def find_columns(
     summands_of: Mapping[SummedAggregate, tuple[Summand, ...]], source: RowSource
-) -> RowColumns | None:
+) -> GroupedColumns | None:
     """Return the columns of the sums over rows that a question needs; None where these are one or too many.
 
     Numbers of different units or values are no sums over rows.
@@ -119,7 +119,7 @@ class _Finder:
         shift = product.bound if product.signed else 0
         self._columns[product] = SummedColumn(product, shift, product.bound + shift, rows)
 
-    def group(self) -> RowColumns:
+    def group(self) -> GroupedColumns:
         """Return all columns by the sum that counts their rows."""
         derived: dict[Summand, DerivedTotal] = {}
         for total, aggregate in self._totals.items():
@@ -129,7 +129,7 @@ class _Finder:
         groups: dict[Summand, list[SummedColumn]] = {each: [] for each in order_summands(counts)}
         for summand in order_summands(self._columns):
             groups[self._columns[summand].rows].append(self._columns[summand])
-        return RowColumns(groups, derived, self._asked)
+        return GroupedColumns(groups, derived, self._asked)
 
     def _add_total(self, total: Summand, aggregate: SumOf, derived: dict[Summand, DerivedTotal]) -> None:
         deviations, rows = list_summands(MeanOf(aggregate.of), self._source)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.curator.plan.row_columns import RowColumns, SummedColumn
+    from sfumato.curator.plan.row_columns import GroupedColumns, SummedColumn
     from sfumato.noise.sampling.integers import IntArray
 
 LinearForm = tuple[Fraction, ...]
@@ -163,7 +163,7 @@ class ShapedSums:
 # ---- finding a shape ---------------------------------------------------------------------------------------
 
 
-def find_shape(columns: RowColumns) -> ShapedSums | None:
+def find_shape(columns: GroupedColumns) -> ShapedSums | None:
     """Return a shape for the sums of these columns; None where it would not help."""
     shaped = _Builder(columns).build()
     return None if shaped is None or len(shaped.shape.coordinates) > MOST_SUMS else shaped
@@ -172,7 +172,7 @@ def find_shape(columns: RowColumns) -> ShapedSums | None:
 class _Builder:
     """Puts columns onto one width, and says what each sum is in terms of the coordinates."""
 
-    def __init__(self, columns: RowColumns) -> None:
+    def __init__(self, columns: GroupedColumns) -> None:
         self._derived, self._asked = columns.derived, columns.asked
         groups = columns.groups
         # Rows that no sum counts need no coordinate: where all numbers are missing together, nobody asks.
