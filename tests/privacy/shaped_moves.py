@@ -11,7 +11,8 @@ from conformance.worlds import SPEND
 from sfumato.curator.plan.plan import QuestionPlan, price_question
 from sfumato.curator.plan.resolved import ResolvedQuestion
 from sfumato.curator.plan.shaped_sum import ShapedSum
-from sfumato.curator.plan.spend import PureSpend
+from sfumato.curator.plan.shapes import GaussianShape
+from sfumato.curator.plan.spend import GaussianSpend, PureSpend
 from sfumato.curator.plan.steps import Choices, DiscoveredKeys
 
 if TYPE_CHECKING:
@@ -41,10 +42,35 @@ ASKED = {
     "several columns": "SELECT COUNT(*) AS n, AVG(cost) AS c, AVG(tip) AS t, SUM(gain) AS g FROM visits",
 }
 LEAST = Fraction(9, 10)
+GAUSSIAN = GaussianSpend(Fraction(3), "Gaussian")
+NO_GAIN = ("average alone", "average of a full column", "shares", "discovered")
+"""Questions whose sums have nothing in common that Gaussian noise could gain by, or whose keys need a δ."""
 
 
 def plan_shaped(worlds: Beside, question: Question) -> QuestionPlan:
     return price_question(ResolvedQuestion(worlds.world.tables.__getitem__, question), SHAPED)
+
+
+def plan_gaussian(worlds: Beside, question: Question) -> QuestionPlan:
+    return price_question(ResolvedQuestion(worlds.world.tables.__getitem__, question), GAUSSIAN)
+
+
+def nearest_to_gaussian_price(worlds: Beside, plan: QuestionPlan, population: str) -> Fraction:
+    """How near to its price, in squares, the unit that moves furthest comes; and none moves further."""
+    most = Fraction(0)
+    for step in plan.steps:
+        if isinstance(step, Choices):
+            continue
+        shaped = step.measured[0]
+        assert isinstance(shaped, ShapedSum)
+        assert isinstance(shaped.shape, GaussianShape)
+        whole, *others = worlds.answers(step, population)
+        for other in others:
+            moved = _moved(step, shaped.shape, whole, other)
+            share = Fraction(int((moved**2).sum()), shaped.sensitivity.l2_squared)
+            assert share <= 1, (plan.question, float(share))
+            most = max(most, share)
+    return most
 
 
 def nearest_to_price(worlds: Beside, plan: QuestionPlan, population: str) -> Fraction:
@@ -67,7 +93,7 @@ def nearest_to_price(worlds: Beside, plan: QuestionPlan, population: str) -> Fra
     return most
 
 
-def _moved(step: QuestionStep, shape: Shape, one: Any, other: Any) -> Any:
+def _moved(step: QuestionStep, shape: Shape | GaussianShape, one: Any, other: Any) -> Any:
     """How far each coordinate of each cell lies above where it was without the unit."""
     sums = len(shape.sums)
     if isinstance(step, DiscoveredKeys):

@@ -44,6 +44,7 @@ from sfumato.noise import (
     GaussianNoise,
     Histograms,
     LaplaceNoise,
+    MatrixNoise,
     ModeMechanism,
     NoisyMax,
     PermuteAndFlip,
@@ -136,13 +137,18 @@ def entries_within(n: int) -> Any:
     return np.abs(drawn[:, 1]) <= mechanism.half_width(1, 0.95)
 
 
-def cells_shaped(mechanism: BoxNoise | SimplicesNoise, table: list[int], n: int) -> Any:
+def cells_shaped(mechanism: BoxNoise | SimplicesNoise | MatrixNoise, table: list[int], n: int) -> Any:
     """Cells have independent noise, so n of them are n releases."""
     return mechanism.release(np.repeat(np.array(table)[:, None], n, axis=1)).T
 
 
 def sums_of_cells_within(mechanism: BoxNoise | SimplicesNoise, place: int, n: int) -> Any:
     drawn = cells_shaped(mechanism, [0] * mechanism.size, n)[:, place]
+    return np.abs(drawn) <= mechanism.half_width(place, 0.95)
+
+
+def entries_of_matrices_within(mechanism: MatrixNoise, place: int, n: int) -> Any:
+    drawn = cells_shaped(mechanism, [0] * mechanism.sums, n)[:, place]
     return np.abs(drawn) <= mechanism.half_width(place, 0.95)
 
 
@@ -461,6 +467,15 @@ TABLE = {
         tables=lambda mechanism: ([0] * 4, [2, 2, 2, 0]),
         draws=cells_shaped,
         covers=lambda n: sums_of_cells_within(SimplicesNoise((1, 2, 2), Fraction(300)), 2, n),
+        event=lambda mechanism: mechanism.event(2),
+        samples=40_000,
+    ),
+    # A row (1, 1): its products are all 1, and their trace is 2.
+    "Matrix": Row(
+        made=lambda strength: MatrixNoise(2, Fraction(2, strength)),
+        tables=lambda mechanism: ([0] * 3, [1] * 3),
+        draws=cells_shaped,
+        covers=lambda n: entries_of_matrices_within(MatrixNoise(2, Fraction(300)), 1, n),
         event=lambda mechanism: mechanism.event(2),
         samples=40_000,
     ),

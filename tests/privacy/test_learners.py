@@ -170,10 +170,12 @@ def test_a_regression_keeps_its_price(
     monkeypatch.setattr("sfumato.learn.linear.regression._FEW_ROWS", -1e9)
     monkeypatch.setattr("sfumato.learn.target_range._CLEAR_ROWS", -1e9)
     monkeypatch.setattr("sfumato.learn.linear.regression._MANY_ROWS", 1e9)
+    monkeypatch.setattr("sfumato.learn.linear.regression._MANY_JOINT", 1e9)
     along = audited(make, spend, budget.events, [-HUGE, HUGE])
     monkeypatch.setattr("sfumato.learn.linear.regression._MANY_ROWS", -1e9)
+    monkeypatch.setattr("sfumato.learn.linear.regression._MANY_JOINT", -1e9)
     many = audited(make, spend, budget.events, [-HUGE, HUGE])
-    monkeypatch.setattr("sfumato.learn.linear.regression._CLOSE", 1e300)
+    monkeypatch.setattr("sfumato.learn.linear.normal_equations._CLOSE", 1e300)
     once = audited(make, spend, first, [-HUGE, HUGE])
     assert (few.finding, along.finding, many.finding, once.finding) == (None, None, None, None)
     assert few.reached > 0.9

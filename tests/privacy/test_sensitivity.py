@@ -268,6 +268,14 @@ def test_no_unit_moves_shaped_sums_by_more_than_their_price(worlds: Beside, name
     assert shaped_moves.nearest_to_price(worlds, plan, "people") >= Fraction(9, 10)
 
 
+@pytest.mark.parametrize("name", [each for each in shaped_moves.ASKED if each not in shaped_moves.NO_GAIN])
+def test_no_unit_moves_gaussian_shapes_by_more_than_their_price(worlds: Beside, name: str) -> None:
+    """And some unit comes to nine tenths of it."""
+    plan = shaped_moves.plan_gaussian(worlds, parse_question(" ".join(shaped_moves.ASKED[name].split())))
+    assert plan.shaped is not None
+    assert shaped_moves.nearest_to_gaussian_price(worlds, plan, "people") >= Fraction(9, 10) ** 2
+
+
 @pytest.mark.slow
 def test_random_questions_with_shapes_move_no_more_than_their_price(worlds: Beside) -> None:
     draw, nearest = random.Random(7), []

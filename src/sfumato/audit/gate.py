@@ -9,18 +9,18 @@ from sfumato.errors import UsageError
 
 if TYPE_CHECKING:
     from sfumato.lab.lab import Lab
-    from sfumato.privacy.exact import Number
 
 
-def question(lab: Lab, sql: str, tables: tuple[str, str], *, epsilon: Number) -> Replayed:
+def question(lab: Lab, sql: str, tables: tuple[str, str], **spending: Any) -> Replayed:
     """Ask a question of two tables of one lab, the second without one unit of the first, and compare them.
 
     The question names its table `{table}`. Both tables are registered in the same lab, because the rows that
-    are kept of a unit depend on the lab's key. It is charged twice: use a lab made for the audit.
+    are kept of a unit depend on the lab's key. It is charged twice, with what is named as it is to a release,
+    `epsilon=` or `rho=`: use a lab made for the audit.
     """
     session = lab.session()
     # A question that was asked before is answered from the ledger without noise, so it would show nothing.
-    quotes = [session.sql(sql.format(table=table)).quote(epsilon=epsilon) for table in tables]
+    quotes = [session.sql(sql.format(table=table)).quote(**spending) for table in tables]
     if any(quote.free for quote in quotes):
         raise UsageError(
             "SF-A106",
@@ -30,7 +30,7 @@ def question(lab: Lab, sql: str, tables: tuple[str, str], *, epsilon: Number) ->
 
     def asked(table: str) -> dict[str, list[Any]]:
         answer: dict[str, list[Any]] = (
-            session.sql(sql.format(table=table)).release(epsilon=epsilon).to_arrow().to_pydict()
+            session.sql(sql.format(table=table)).release(**spending).to_arrow().to_pydict()
         )
         return answer
 

@@ -180,6 +180,10 @@ class Payer:
         """Return whether the smallest account that pays adds up Rényi divergences, and not pure ε."""
         return bool(self._smallest_budget(table).delta)
 
+    def adds_pure(self, table: Table) -> bool:
+        """Return whether no account that pays has a δ, so that all of them add up pure ε."""
+        return not any(self.lab.ledger.read_budget(each).delta for each in self.accounts(table))
+
     def standing(self, plan: Plan[Any, Any], *, in_stretches: bool = False) -> Standing:
         """Return what paying for a plan, at once or in stretches, would do to the accounts.
 

@@ -376,6 +376,7 @@ CODES: dict[str, str] = {
     "SF-N628": "Shaped noise is drawn for all sums of a cell together: the first axis of the array has one entry for each of them, in the order of the noise's fields, and all other axes are cells.",
     "SF-N629": "Noise shaped for a cell of very many sums would need tables that take too long to build. Ask for fewer sums at once; independent noise has no such limit.",
     "SF-N630": "Shaped noise for columns beside a total knows columns of one part, for values that are never missing, and of two, for values that may be.",
+    "SF-N631": "Noise for a matrix of products is drawn from normal numbers that are known to enough bits, for vectors of up to two thousand entries and a scale within a wide range. Beyond it, noise would drown everything or hide nothing.",
     # streams behind the curator
     "SF-S101": "The ticks of a stream are values of a declared column: dates, whole numbers, or the weeks, months and years of a date. A start is one of these values.",
     "SF-S102": "A tick outside of the bounds that are declared for the time can have no row, so a stream has its start and its horizon within them.",

@@ -9,11 +9,12 @@ Because : docs/proofs/statistics.md
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from sfumato.curator.plan.noisy_sum import NoisySum
+from sfumato.curator.plan.noisy_sum import NoisyBlock, NoisyMatrix, NoisySum
 from sfumato.curator.plan.sensitivity import SumSensitivity
 from sfumato.curator.plan.spend import GaussianSpend, PureSpend
 from sfumato.engines.program import CellKey, HistogramCounts
@@ -41,7 +42,7 @@ from sfumato.engines.values import (
     Some,
     Value,
 )
-from sfumato.noise import GaussianNoise, LaplaceNoise
+from sfumato.noise import GaussianNoise, LaplaceNoise, MatrixNoise
 from sfumato.noise.additive import SMALLEST
 from sfumato.privacy.events import Moves, list_moves, scale_moves
 from sfumato.privacy.sensitivity import root_up
@@ -104,6 +105,13 @@ class SumBlock:
     """What pays for the block, where that is not the spend of the question."""
     moves: Moves = ()
     """How far a row moves single sums at worst; one sum by the l1 norm if empty. Privacy depends on it."""
+    trace: int = 0
+    """The largest trace of v·vᵀ, where a row adds its upper triangle; else 0. Privacy depends on it."""
+
+    @property
+    def vector_size(self) -> int:
+        """The number of entries of v, where a row adds the upper triangle of v·vᵀ."""
+        return (math.isqrt(8 * len(self.terms) + 1) - 1) // 2
 
     @classmethod
     def within(cls, terms: Sequence[Value], ranges: Ranges, share: Fraction = Fraction(1)) -> SumBlock:
@@ -124,7 +132,7 @@ def share_of(spend: Spend, share: Fraction) -> Spend:
     return GaussianSpend(root_up(spend.multiplier**2 / share), spend.words)
 
 
-def calibrate_noise(block: SumBlock, spend: Spend, rows: int, replaced: bool) -> NoisySum[int]:
+def calibrate_noise(block: SumBlock, spend: Spend, rows: int, replaced: bool) -> NoisyBlock:
     """Return the noise of a block, scaled to what a unit of so many rows can change.
 
     A unit changes the sums by all its rows; replacing it takes those away and adds others.
@@ -135,6 +143,11 @@ def calibrate_noise(block: SumBlock, spend: Spend, rows: int, replaced: bool) ->
     sensitivity = SumSensitivity(block.l1 * times, block.l2_squared * times**2, moves)
     share = share_of(block.out_of or spend, block.share)
     noise: Noise
+    if isinstance(share, PureSpend) and block.trace:
+        trace = block.trace * times
+        return NoisyMatrix(
+            len(block.terms), trace, MatrixNoise.calibrated(share.epsilon, trace, block.vector_size)
+        )
     if isinstance(share, PureSpend):
         # Below the smallest scale noise would be 0 all but always; more noise than is due is safe.
         noise = LaplaceNoise(max(SMALLEST, sensitivity.l1 / share.epsilon))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
+_TARGET_REACH, _FINE = 1.0, 4
+"""Length of the target, in that of the features, beside which it stands; and steps of the weights for that.
+Chosen with benchmarks/learners.py; any whole weights are as private."""
 _SQUARE, _MIXED = 5, 7
 """Integer weights near 1 : √2. A mixed product stands for two entries of the matrix, so it may weigh up to √2
 times a square at no cost in sensitivity. The proof holds for any weights with mixed² ≤ 2·square²."""
@@ -62,6 +66,56 @@ def read_gram_matrix(answer: SumAnswer, features: Sequence[Feature]) -> tuple[Fl
     found[rows, columns] = answer.values[:, 0] / weights
     found[columns, rows] = found[rows, columns]
     return found / np.outer(bounds, bounds), answer.deviation / _MIXED / float(np.min(bounds)) ** 2
+
+
+@dataclass(frozen=True, slots=True)
+class MomentMatrix:
+    """The products of any two entries of (v, y), the features and the target each times a whole weight.
+
+    A row adds a matrix whose trace is the square of its length, and one noise serves all of it
+    (docs/proofs/k-norm.md#matrices).
+    """
+
+    features: Sequence[Feature]
+    target: Feature
+    norm: int | None
+    """The largest length of v; what the bounds of its entries allow if None."""
+
+    @property
+    def weights(self) -> tuple[int, int]:
+        """Whole weights with which the target reaches about as far as the features do."""
+        ratio = math.sqrt(self._squares) * _TARGET_REACH / self.target.bound
+        return max(_FINE, round(_FINE / ratio)), max(_FINE, round(_FINE * ratio))
+
+    @property
+    def _squares(self) -> int:
+        return self.norm**2 if self.norm is not None else sum(each.bound**2 for each in self.features)
+
+    def build_block(self, share: Fraction) -> SumBlock:
+        """Return the block of these products."""
+        many, few = self.weights
+        values = [Multiply(each.value, Constant(many)) for each in self.features]
+        values.append(Multiply(self.target.value, Constant(few)))
+        reach = [many * each.bound for each in self.features] + [few * self.target.bound]
+        pairs = _pairs(len(values))
+        terms = tuple(Multiply(values[i], values[j]) for i, j in pairs)
+        far = [reach[i] * reach[j] for i, j in pairs]
+        trace = many**2 * self._squares + (few * self.target.bound) ** 2
+        squares = min(sum(each * each for each in far), trace**2)
+        return SumBlock(terms, sum(far), squares, share, moves=list_moves(far), trace=trace)
+
+    def read(self, answer: SumAnswer) -> tuple[Floats, float, Floats, float]:
+        """Return the matrix of products, cross products, and the deviations of their noise, all in bounds."""
+        many, few = self.weights
+        bounds = np.array(
+            [float(many * each.bound) for each in self.features] + [float(few * self.target.bound)]
+        )
+        whole = np.zeros((len(bounds), len(bounds)))
+        rows, columns = np.triu_indices(len(bounds))
+        whole[rows, columns] = whole[columns, rows] = answer.values[:, 0] / (bounds[rows] * bounds[columns])
+        least = float(bounds[:-1].min())
+        noise = answer.deviation / least**2, answer.deviation / (least * float(bounds[-1]))
+        return whole[:-1, :-1], noise[0], whole[:-1, -1], noise[1]
 
 
 def build_cross_block(

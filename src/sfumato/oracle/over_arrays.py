@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.curator.plan.noisy_sum import NoisySum
+    from sfumato.curator.plan.noisy_sum import NoisyBlock
     from sfumato.curator.plan.selections import Ranked
     from sfumato.curator.plan.spend import Spend
     from sfumato.noise import TopK
@@ -59,13 +59,22 @@ class ArrayOracle(Oracle):
 
     def _over(self, declared: Declared, arrays: ArrayTable) -> Self:
         """Return an oracle with the same budget over other columns of the same rows."""
-        return type(self)(declared, self.budget, arrays, self._pay)
+        found = type(self)(declared, self.budget, arrays, self._pay)
+        found.adds_pure = self.adds_pure
+        return found
 
-    def _sums(self, blocks: tuple[SumBlock, ...], keys: tuple[CellKey, ...], spend: Spend) -> list[Any]:
+    def _sums(
+        self,
+        blocks: tuple[SumBlock, ...],
+        keys: tuple[CellKey, ...],
+        spend: Spend,
+        known_as: tuple[SumBlock, ...],
+    ) -> tuple[list[Any], tuple[SumBlock, ...]]:
         noise = self._paid(blocks, spend)
         exact = self._arrays.sums(keys, [term for block in blocks for term in block.terms])
         ends = np.cumsum([each.of for each in noise])[:-1]
-        return [each.release(sums) for each, sums in zip(noise, np.split(exact, ends), strict=True)]
+        parts = zip(noise, np.split(exact, ends), strict=True)
+        return [each.release(sums) for each, sums in parts], blocks
 
     def _histograms(
         self,
@@ -84,7 +93,7 @@ class ArrayOracle(Oracle):
         parts = [np.split(each, ends) for each in long]
         return [[each[at].reshape(-1, cells) for each in parts] for at in range(len(groupings))]
 
-    def _gradients(self, asked: GradientQuestion, noise: NoisySum[int], spend: Spend) -> Any:
+    def _gradients(self, asked: GradientQuestion, noise: NoisyBlock, spend: Spend) -> Any:
         self._pay(noise.event())
         if self._matrix is None or not self._matrix.suits(asked):
             self._matrix = FeatureMatrix.of(self.declared, self._arrays, asked)
@@ -100,7 +109,7 @@ class ArrayOracle(Oracle):
         self._pay(mechanism.event())
         return mechanism.release(self._arrays.sums((), terms)[:, 0])
 
-    def _paid(self, blocks: tuple[SumBlock, ...], spend: Spend) -> list[NoisySum[int]]:
+    def _paid(self, blocks: tuple[SumBlock, ...], spend: Spend) -> list[NoisyBlock]:
         """Pay for blocks before anything is summed, and return their noise."""
         noise = self.noise(blocks, spend)
         self._pay(Sequential(tuple(each.event() for each in noise)))

@@ -37,9 +37,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from sfumato.curator.catalog.catalog import Table
     from sfumato.curator.lower.row_source import RowSource
     from sfumato.curator.payer import Payer
-    from sfumato.curator.plan.noisy_sum import NoisySum
+    from sfumato.curator.plan.noisy_sum import NoisyBlock
     from sfumato.curator.plan.priced import Plan
     from sfumato.curator.plan.selections import Ranked
     from sfumato.curator.plan.spend import Spend
@@ -64,18 +65,25 @@ class TableOracle(Oracle):
         self._rounds, self._rows = rounds, rows
         self.rows_per_unit = rows.max_rows
         self.replaced = rows.table.neighbours is Neighbours.REPLACE_ONE
+        self.adds_pure = rounds.adds_pure(rows.table)
 
     def transform_rows(self, transform: RowTransform) -> TableOracle:
         centred = centre_features(self.declared, transform)
         rows, declared = clip_source_rows(self._rows, centred, transform.length, transform.target_reach)
-        return TableOracle(self._rounds, rows, declared, self.budget)
+        return self._over(rows, declared)
 
     def with_columns(self, values: Sequence[Value]) -> tuple[TableOracle, list[Value]]:
         layers, known = ComputedColumns(self._rows), ValueRanges(self.declared.ranges)
         columns = layers.add_columns(values)
         ranges = {at: known.find(each) for at, each in zip(columns, values, strict=True)}
         declared = replace(self.declared, ranges={**self.declared.ranges, **ranges})
-        return TableOracle(self._rounds, layers.source, declared, self.budget), list(columns)
+        return self._over(layers.source, declared), list(columns)
+
+    def _over(self, rows: RowSource, declared: Declared) -> TableOracle:
+        """Return an oracle with the same rounds and budget over other columns of the same rows."""
+        found = TableOracle(self._rounds, rows, declared, self.budget)
+        found.adds_pure = self.adds_pure
+        return found
 
     def _quantiles(
         self, values: tuple[Value, ...], keys: tuple[CellKey, ...], ranked: Ranked, spend: Spend
@@ -98,7 +106,7 @@ class TableOracle(Oracle):
         (steps,) = self._rounds.pay(plan, self.budget)
         return np.array(steps, dtype=np.float64)
 
-    def _gradients(self, asked: GradientQuestion, noise: NoisySum[int], spend: Spend) -> Any:
+    def _gradients(self, asked: GradientQuestion, noise: NoisyBlock, spend: Spend) -> Any:
         # Scores and gradients become columns, so that no part of them is computed twice in a scan.
         layers = ComputedColumns(self._rows)
         block = asked.build_block(self.declared, asked.lower_terms(self.declared, layers.add_columns))
@@ -106,10 +114,19 @@ class TableOracle(Oracle):
         # Noisy integers may be wider than 64 bits.
         return np.array(answer, dtype=object)
 
-    def _sums(self, blocks: tuple[SumBlock, ...], keys: tuple[CellKey, ...], spend: Spend) -> list[Any]:
-        (answer,) = self._rounds.pay(price_blocks(self._rows, keys, blocks, spend), self.budget)
-        ends = np.cumsum([len(block.terms) for block in blocks])[:-1]
-        return np.split(np.array(answer, dtype=object), ends)
+    def _sums(
+        self,
+        blocks: tuple[SumBlock, ...],
+        keys: tuple[CellKey, ...],
+        spend: Spend,
+        known_as: tuple[SumBlock, ...],
+    ) -> tuple[list[Any], tuple[SumBlock, ...]]:
+        plan = price_blocks(self._rows, keys, blocks, spend, known_as)
+        (answer,) = self._rounds.pay(plan, self.budget)
+        # A kept answer says by its size which of the two it was asked in.
+        answered = known_as if len(answer) == sum(len(each.terms) for each in known_as) else blocks
+        ends = np.cumsum([len(block.terms) for block in answered])[:-1]
+        return np.split(np.array(answer, dtype=object), ends), answered
 
     def _histograms(
         self,
@@ -139,6 +156,13 @@ class FitRounds:
     ) -> None:
         self._payer, self._name, self._verb, self._done = payer, name, verb, 0
         self._report, self._together = report, together
+        self._pure: dict[str, bool] = {}
+
+    def adds_pure(self, table: Table) -> bool:
+        """Return whether the accounts that pay add up pure ε. The ledger is read for it once."""
+        if table.population not in self._pure:
+            self._pure[table.population] = self._payer.adds_pure(table)
+        return self._pure[table.population]
 
     def hold_rows(self) -> AbstractContextManager[None]:
         """Return a context in which the rounds may keep rows in memory from one to the next."""

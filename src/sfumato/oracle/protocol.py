@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.curator.plan.noisy_sum import NoisySum
+    from sfumato.curator.plan.noisy_sum import NoisyBlock
     from sfumato.curator.plan.spend import Spend
     from sfumato.oracle.blocks import Value
     from sfumato.oracle.declared import Declared, Feature
@@ -59,6 +59,8 @@ class Oracle(ABC):
     """Whether every question scans a table, so that it pays to ask for more at once than may be needed."""
     replaced: bool = False
     """Whether neighbouring tables replace a unit instead of adding or removing one."""
+    adds_pure: bool = True
+    """Whether whoever pays adds up pure ε, and not Rényi divergences, which noise of a matrix has more of."""
 
     def __init__(self, declared: Declared, budget: FitBudget) -> None:
         self.declared = declared
@@ -70,14 +72,17 @@ class Oracle(ABC):
         keys: Sequence[CellKey] = (),
         share: Fraction = ALL,
         out_of: Spend | None = None,
+        known_as: Sequence[SumBlock] = (),
     ) -> list[SumAnswer]:
         """Return each block's sums in every cell of the keys, from one scan, for this share of the budget.
 
-        `out_of` names the part of the budget that pays; without it, the main part does.
+        `out_of` names the part of the budget that pays; without it, the main part does. `known_as` has the
+        blocks, of another number of terms, that a question is recognised by: if it was answered when it was
+        still asked in these, it is their sums that are returned.
         """
         spend = share_of(out_of or self.budget.main, share)
-        found = self._sums(tuple(blocks), tuple(keys), spend)
-        return list(map(_answer, found, self.noise(blocks, spend)))
+        found, answered = self._sums(tuple(blocks), tuple(keys), spend, tuple(known_as))
+        return list(map(_answer, found, self.noise(answered, spend)))
 
     def histograms(
         self,
@@ -195,7 +200,7 @@ class Oracle(ABC):
             raise AssertionError("choices are paid for by pure ε: `aside`, or `alone` in the place of `main`")
         return spend
 
-    def noise(self, blocks: Sequence[SumBlock], spend: Spend) -> list[NoisySum[int]]:
+    def noise(self, blocks: Sequence[SumBlock], spend: Spend) -> list[NoisyBlock]:
         """Return the noise that would be added to these blocks, which is public."""
         return [calibrate_noise(block, spend, self.rows_per_unit, self.replaced) for block in blocks]
 
@@ -215,8 +220,14 @@ class Oracle(ABC):
         return replace(one, l1=times * one.l1, l2_squared=times * one.l2_squared, moves=moves)
 
     @abstractmethod
-    def _sums(self, blocks: tuple[SumBlock, ...], keys: tuple[CellKey, ...], spend: Spend) -> list[Any]:
-        """Return the noisy integers of each block."""
+    def _sums(
+        self,
+        blocks: tuple[SumBlock, ...],
+        keys: tuple[CellKey, ...],
+        spend: Spend,
+        known_as: tuple[SumBlock, ...],
+    ) -> tuple[list[Any], tuple[SumBlock, ...]]:
+        """Return the noisy integers of each block, and the blocks: those asked for, or what they were."""
 
     @abstractmethod
     def _histograms(
@@ -229,9 +240,9 @@ class Oracle(ABC):
         """Return the noisy integers of each block's term for each grouping."""
 
     @abstractmethod
-    def _gradients(self, asked: GradientQuestion, noise: NoisySum[int], spend: Spend) -> Any:
+    def _gradients(self, asked: GradientQuestion, noise: NoisyBlock, spend: Spend) -> Any:
         """Return the noisy integers of a gradient, the features fastest."""
 
 
-def _answer(values: Any, noise: NoisySum[int]) -> SumAnswer:
+def _answer(values: Any, noise: NoisyBlock) -> SumAnswer:
     return SumAnswer(np.asarray(values, dtype=np.float64), noise.deviation)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.curator.lower.row_source import RowSource
-    from sfumato.curator.plan.noisy_sum import NoisySum
+    from sfumato.curator.plan.noisy_sum import NoisyBlock
     from sfumato.curator.plan.spend import Spend
     from sfumato.oracle.blocks import CellKey, Predicate, SumBlock
 
@@ -36,7 +36,7 @@ class SumStep:
     """One step of a charge: a scan that sums blocks over listed cells, and the noise of each block."""
 
     program: CellSums
-    blocks: tuple[NoisySum[int], ...]
+    blocks: tuple[NoisyBlock, ...]
 
     def event(self) -> Event:
         """Return the price of all blocks together."""
@@ -71,9 +71,16 @@ def _build_step(
 
 
 def price_blocks(
-    source: RowSource, keys: Sequence[CellKey], blocks: Sequence[SumBlock], spend: Spend
+    source: RowSource,
+    keys: Sequence[CellKey],
+    blocks: Sequence[SumBlock],
+    spend: Spend,
+    known_as: Sequence[SumBlock] = (),
 ) -> Plan[SumStep, None]:
-    """Return what is charged for the sums of blocks in every cell of the keys, from one scan."""
+    """Return what is charged for the sums of blocks in every cell of the keys, from one scan.
+
+    `known_as` are the blocks that the same question was asked in before, by which it is recognised.
+    """
     # Shares are exact fractions; their sum as doubles leaves room for rounding alone.
     if math.fsum(float(block.share) for block in blocks if block.out_of is None) > 1 + 2**-40:
         raise AssertionError("the shares of blocks add to more than 1")
@@ -81,9 +88,9 @@ def price_blocks(
         *describe_truncation(source.table),
         "Numbers outside their declared bounds count as the nearer bound",
     )
-    return Plan(
-        source.table, spend, (_build_step(source, keys, blocks, spend),), None, bias, reads=source.tables
-    )
+    step = _build_step(source, keys, blocks, spend)
+    before = (_build_step(source, keys, known_as, spend),) if known_as else ()
+    return Plan(source.table, spend, (step,), None, bias, reads=source.tables, known_as=before)
 
 
 def price_histograms(

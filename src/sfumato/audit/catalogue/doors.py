@@ -115,6 +115,11 @@ def _ask_together(tables: tuple[str, str], **spend: float) -> Replayed:
     return replay(released, [tables], claim=claim)
 
 
+def _ask_gaussian(sql: str) -> Replayed:
+    _ASKED[0] += 1
+    return question(_clinic(), sql, ("full", "rest"), rho=1 + _ASKED[0] / 64)
+
+
 def _tune(sql: str) -> Replayed:
     """Replay the counts of units that the bounds of a question follow from, and what is picked."""
     _ASKED[0] += 1
@@ -175,6 +180,10 @@ def list_doors() -> list[CatalogueEntry]:
         CatalogueEntry(
             "question", "together, pure", lambda *_: _ask_together(("pure_full", "pure_rest"), epsilon=1)
         ),
+    ]
+    asked += [
+        CatalogueEntry("question", f"{name}, Gaussian", lambda *_, sql=sql: _ask_gaussian(sql))
+        for name, sql in SHAPED.items()
     ]
     streams = [
         CatalogueEntry("stream", "count over days", lambda *_: _stream(count())),

@@ -129,6 +129,7 @@ def _additive() -> list[CatalogueEntry]:
     fine, fine_normal = noise.LaplaceNoise(_FINE), noise.GaussianNoise(_FINE)
     joint = noise.CorrelatedGaussian(((2, 0), (1, 3)), Fraction(1))
     box, simplices = noise.BoxNoise((1, 2), Fraction(1)), noise.SimplicesNoise((1, 2), Fraction(2))
+    matrix = noise.MatrixNoise(2, Fraction(2))
     many = 20_000
     return [
         _entry("LaplaceNoise", laplace, (0, 1), _at_once, event=laplace.event(1), samples=many),
@@ -144,6 +145,7 @@ def _additive() -> list[CatalogueEntry]:
         ),
         _entry("CorrelatedGaussian", joint, ([0, 0], [2, 1]), _as_numbers, event=joint.event([(2, 1)])),
         _entry("BoxNoise", box, ([0, 0], [1, -2]), _cells, event=box.event(1), samples=many),
+        _entry("MatrixNoise", matrix, ([0, 0, 0], [1, 1, 1]), _cells, event=matrix.event(2), samples=many),
         _entry(
             "SimplicesNoise",
             simplices,

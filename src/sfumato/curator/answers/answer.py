@@ -10,7 +10,7 @@ import numpy as np
 from sfumato.curator.answers.levels import agree_levels, level_keys, level_laws
 from sfumato.curator.answers.noise_law import Floats, NoiseLaw
 from sfumato.curator.answers.ordered.quantile_intervals import CountsAround
-from sfumato.curator.answers.shaped_answer import has_shape, read_shape, shaped_laws
+from sfumato.curator.answers.shaped_answer import match_shape, read_shape, shaped_laws
 from sfumato.curator.answers.together.estimates import PoolEstimates, is_pooled, read_strategies
 from sfumato.curator.catalog.calendar import MONTHS, SECONDS
 from sfumato.curator.catalog.domains import Domain, FreeTexts, Listed, Numbers, Periods
@@ -192,11 +192,10 @@ def match_kept_form(plan: QuestionPlan, text: str) -> QuestionPlan:
         if isinstance(step, Choices) and step.around is not None and len(answer) == count_choices(step):
             plan = plan.without_counts_around
             break
-    plan = plan.with_shape(has_shape(answers))
     bare = plan.without_nulls
-    if bare is plan or plan.resolved.discovers_keys:
-        return plan
-    return bare if len(answers[0][-1]) == bare.resolved.cells else plan
+    if not plan.resolved.discovers_keys and len(answers[0][-1]) == bare.resolved.cells:
+        plan = bare
+    return match_shape(plan, answers)
 
 
 def drop_null_groups(plan: QuestionPlan, noisy: NoisyAnswer) -> NoisyAnswer:

@@ -111,8 +111,7 @@ class QuestionError:
         sums = sum(1 for each in self.plan.measured if each.noise is not None)
         # Levels that are measured together are no sums of their own.
         sums = min(sums, len(self.plan.summands)) if self.plan.pooled_steps else sums
-        needs = self.plan.resolved.needs
-        if (needs if self.plan.shaped is None else needs.shaped or needs).items < 2:
+        if self.plan.needs.items < 2:
             return ""
         choices = len(self.plan.resolved.choices)
         named = [

@@ -9,8 +9,8 @@ import numpy as np
 
 from sfumato.curator.answers.noise_law import BodyCoordinate, Draw, NoiseLaw
 from sfumato.curator.plan.shaped_sum import ShapedSum
-from sfumato.curator.plan.steps import SHAPED
-from sfumato.noise import LaplaceNoise, SimplicesNoise
+from sfumato.curator.plan.steps import GAUSSIAN, SHAPED
+from sfumato.noise import GaussianNoise, LaplaceNoise, SimplicesNoise
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,19 +21,27 @@ if TYPE_CHECKING:
     from sfumato.curator.plan.shapes import LinearForm, ShapedSums
 
 
-def has_shape(answers: Sequence[Any]) -> bool:
-    """Return whether a kept answer has the coordinates of a shape."""
+def match_shape(plan: QuestionPlan, answers: Sequence[Any]) -> QuestionPlan:
+    """Return the plan with the noise that a kept answer says it has: shaped, in which coordinates, or not."""
     # Keys that were discovered stand before the sums.
-    return any(SHAPED in answer for answer in answers)
+    for answer in answers:
+        if SHAPED in answer:
+            return plan.with_shape(True)
+        if GAUSSIAN in answer:
+            weights = answer[answer.index(GAUSSIAN) + 1]
+            return plan.with_shape(True, tuple(map(tuple, weights)))
+    return plan.with_shape(False)
 
 
 def read_shape(plan: QuestionPlan, released: Sequence[Any], cells: int) -> NDArray[Any]:
     """Return the sums of the answer, one row each and one column a cell, from what was kept of them."""
     shaped, _ = _require_shape(plan)
-    numbers = [row for row in released if row != SHAPED]
+    # A mark stands first, and after that of Gaussian noise the weights of its coordinates.
+    numbers = released[1 if released[0] == SHAPED else 2 :]
     size = len(shaped.shape.coordinates)
     coordinates = [np.array(row, dtype=object) for row in numbers[:size]]
-    found: dict[Any, Any] = dict(zip(plan.resolved.sums_apart, numbers[size:], strict=True))
+    apart = plan.resolved.list_apart(shaped)
+    found: dict[Any, Any] = dict(zip(apart, numbers[size:], strict=True))
     found |= {summand: _combine(form, coordinates) for summand, form in shaped.estimates.items()}
     rows = [np.array(found[each], dtype=np.float64) for each in plan.summands]
     return np.array(rows, dtype=np.float64).reshape(len(rows), cells)
@@ -44,16 +52,16 @@ def shaped_laws(plan: QuestionPlan) -> tuple[NoiseLaw, ...]:
     shaped, noise = _require_shape(plan)
     draws = list_draws(noise, len(shaped.shape.coordinates))
     found = {summand: _law(draws, form) for summand, form in shaped.estimates.items()}
-    for summand, each in zip(plan.resolved.sums_apart, plan.measured_alone, strict=True):
+    for summand, each in zip(plan.resolved.list_apart(shaped), plan.measured_alone, strict=True):
         found[summand] = NoiseLaw.of(each.noise, ("apart", summand))
     return tuple(found[each] for each in plan.summands)
 
 
-def list_draws(noise: LaplaceNoise | SimplicesNoise, coordinates: int) -> tuple[Draw, ...]:
+def list_draws(noise: LaplaceNoise | SimplicesNoise | GaussianNoise, coordinates: int) -> tuple[Draw, ...]:
     """Return the draw of each coordinate of a shape: of its own, or one part of a draw of all of them."""
-    if isinstance(noise, LaplaceNoise):
-        return tuple(Draw(noise, ("shape", at)) for at in range(coordinates))
-    return tuple(Draw(BodyCoordinate(noise, at), "shape") for at in range(coordinates))
+    if isinstance(noise, SimplicesNoise):
+        return tuple(Draw(BodyCoordinate(noise, at), "shape") for at in range(coordinates))
+    return tuple(Draw(noise, ("shape", at)) for at in range(coordinates))
 
 
 def _law(draws: tuple[Draw, ...], form: LinearForm) -> NoiseLaw:
@@ -68,7 +76,9 @@ def _combine(form: LinearForm, coordinates: Sequence[NDArray[Any]]) -> NDArray[n
     return np.asarray(total / common, dtype=np.float64)
 
 
-def _require_shape(plan: QuestionPlan) -> tuple[ShapedSums, LaplaceNoise | SimplicesNoise]:
+def _require_shape(
+    plan: QuestionPlan,
+) -> tuple[ShapedSums, LaplaceNoise | SimplicesNoise | GaussianNoise]:
     first = plan.measured[0]
     if plan.shaped is None or not isinstance(first, ShapedSum):
         raise AssertionError(plan.measured)

@@ -9,10 +9,10 @@ import numpy as np
 
 from sfumato.curator.plan.sensitivity import SumSensitivity
 from sfumato.curator.plan.summands import Summand
-from sfumato.errors.checked import checked, require_field
-from sfumato.noise import GaussianNoise, LaplaceNoise
+from sfumato.errors.checked import checked, require_field, require_positive
+from sfumato.noise import GaussianNoise, LaplaceNoise, MatrixNoise
 from sfumato.noise.additive import Noise
-from sfumato.privacy.canonical import written_by
+from sfumato.privacy.canonical import tagged, written_by
 from sfumato.privacy.events import Event, Sequential
 
 if TYPE_CHECKING:
@@ -82,3 +82,36 @@ class NoisySum(Generic[Summed]):
     def deviation(self) -> float:
         """The standard deviation of the noise in one sum, as learners plan with it."""
         return 0.0 if self.noise is None else self.noise.planned_deviation
+
+
+@tagged("NoisyMatrix", "of", "trace", "noise")
+@dataclass(frozen=True, slots=True)
+@checked
+class NoisyMatrix:
+    """Sums of all products of two entries of a vector, which share the noise of a matrix."""
+
+    of: int
+    """The number of sums: the upper triangle of the matrix."""
+    trace: int
+    """The largest trace of what one unit adds."""
+    noise: MatrixNoise
+
+    def __post_init__(self) -> None:
+        require_positive(self, "trace")
+        require_field(self.of == self.noise.sums, self, "of", "the sums that the noise is for")
+
+    def event(self) -> Event:
+        """Return what releasing these sums costs."""
+        return self.noise.event(self.trace)
+
+    def release(self, exact: IntArray) -> IntArray:
+        """Return the exact sums plus fresh noise, in the same shape."""
+        return self.noise.release(exact, trace=self.trace)
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation of the noise in one sum, as learners plan with it."""
+        return self.noise.deviation
+
+
+NoisyBlock = NoisySum[int] | NoisyMatrix

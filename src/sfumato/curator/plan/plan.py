@@ -16,6 +16,7 @@ from sfumato.curator.plan.noisy_sum import NoisySum
 from sfumato.curator.plan.priced import Plan
 from sfumato.curator.plan.resolved import ResolvedQuestion
 from sfumato.curator.plan.shaped_sum import ShapedSum
+from sfumato.curator.plan.shapes import GaussianShape
 from sfumato.curator.plan.spend import PureSpend
 from sfumato.curator.plan.steps import (
     ChoiceStep,
@@ -40,11 +41,15 @@ from sfumato.privacy.events import Parallel, Repeated
 
 if TYPE_CHECKING:
     from sfumato.curator.lower.lowered_value import LoweredValue
+    from sfumato.curator.plan.gaussian_shapes import Weights
     from sfumato.curator.plan.resolved import Tables
     from sfumato.curator.plan.shapes import ShapedSums
-    from sfumato.curator.plan.spend import Spend, Split
+    from sfumato.curator.plan.spend import Needs, Spend, Split
     from sfumato.curator.plan.steps import MeasuredSum
     from sfumato.curator.plan.summands import Summand
+
+_BETTER = Fraction(99, 100)
+"""Share of the harm of independent noise from which on a shape is worth it."""
 
 
 class QuestionPlan(Plan[QuestionStep, ResolvedQuestion]):
@@ -85,14 +90,29 @@ class QuestionPlan(Plan[QuestionStep, ResolvedQuestion]):
     @property
     def shaped(self) -> ShapedSums | None:
         """How sums follow from the coordinates of a shape, if this plan has one."""
-        return self.resolved.shaped if any(isinstance(each, ShapedSum) for each in self.measured) else None
+        shape = next((each.shape for each in self.measured if isinstance(each, ShapedSum)), None)
+        moves = self.resolved.row_moves
+        if isinstance(shape, GaussianShape) and moves is not None:
+            return moves.shape(shape.weights)
+        return None if shape is None else self.resolved.shaped
 
-    def with_shape(self, shaped: bool) -> QuestionPlan:
-        """Return the plan of the same question whose noise is shaped, or is not; itself if it is so."""
-        if not isinstance(self.spend, PureSpend) or shaped is (self.shaped is not None):
+    @property
+    def needs(self) -> Needs:
+        """What the spend is split over."""
+        return self.resolved.needs if self.shaped is None else self.resolved.needs_of(self.shaped)
+
+    def with_shape(self, shaped: bool, weights: Weights | None = None) -> QuestionPlan:
+        """Return the plan of the same question whose noise is shaped, or is not; itself if it is so.
+
+        `weights` are those of the coordinates, where noise is Gaussian and an answer was kept with others.
+        """
+        shape = None if self.shaped is None else self.shaped.shape
+        if shaped is (shape is not None) and weights in (None, getattr(shape, "weights", None)):
             return self
         spend = replace(self.spend, shaped=shaped)
-        other = price_question(self.resolved, spend, self.named[0][1:], counts_around=self._counts_around)
+        other = price_question(
+            self.resolved, spend, self.named[0][1:], counts_around=self._counts_around, weights=weights
+        )
         return replace(other, bias=self.bias)
 
     @property
@@ -183,17 +203,19 @@ def price_question(
     *,
     counts_around: bool = True,
     strategy: tuple[StrategyItem, ...] | None = None,
+    weights: Weights | None = None,
 ) -> QuestionPlan:
     """Return the plan of a question whose names are known.
 
     `refines` holds the requests of the answers that this one refines, from the first: with them it is another
     request, to be charged and drawn anew. Without `counts_around` quantiles have no intervals. A `strategy`
     says what is measured of levels, in the place of the best one; with an empty one, each is measured apart.
+    With `weights` Gaussian noise has the shape of these coordinates, as in an answer that was kept with them.
     """
     named = ("refined", *refines) if refines else ("question",)
     steps = (
         _pooled_steps(resolved, spend, counts_around, strategy)
-        or _shaped_steps(resolved, spend, counts_around)
+        or _shaped_steps(resolved, _choose_shape(resolved, spend, weights), spend, counts_around)
         or _steps(resolved, spend, counts_around)
     )
     reads = resolved.source.tables
@@ -297,22 +319,36 @@ def _has_shape(steps: tuple[QuestionStep, ...]) -> bool:
     return any(isinstance(each, ShapedSum) for step in sums for each in step.measured)
 
 
+def _choose_shape(resolved: ResolvedQuestion, spend: Spend, weights: Weights | None) -> ShapedSums | None:
+    """Return the shape that noise has for this spend; None where it is independent between sums."""
+    if not spend.shaped:
+        return None
+    if isinstance(spend, PureSpend):
+        return resolved.shaped
+    if weights is not None:
+        return None if resolved.row_moves is None else resolved.row_moves.shape(weights)
+    shaped = resolved.gaussian_shaped
+    if shaped is None:
+        return None
+    # The price is the same for both: the one that does less harm is taken.
+    better = spend.harm(resolved.needs_of(shaped)) < _BETTER * spend.harm(resolved.needs)
+    return shaped if better else None
+
+
 def _shaped_steps(
-    resolved: ResolvedQuestion, spend: Spend, counts_around: bool
+    resolved: ResolvedQuestion, shaped: ShapedSums | None, spend: Spend, counts_around: bool
 ) -> tuple[QuestionStep, ...] | None:
     """Return the steps whose sums share a noise; None where that is not wanted or cannot be drawn."""
-    needs, shaped = resolved.needs.shaped, resolved.shaped
-    if needs is None or shaped is None or not isinstance(spend, PureSpend) or not spend.shaped:
+    if shaped is None:
         return None
-    split = spend.split(needs)
+    split = spend.split(resolved.needs_of(shaped))
     sensitivity = resolved.contribution.shape_sensitivity(shaped.shape.width)
-    epsilon = spend.epsilon * split.sums[0]
-    if not SMALLEST <= sensitivity.l1 / epsilon <= LARGEST:
+    if not SMALLEST <= spend.scale(sensitivity, split.sums[0]) <= LARGEST:
         return None
-    own = zip(resolved.sums_apart, split.sums[1:], strict=True)
+    own = zip(resolved.list_apart(shaped), split.sums[1:], strict=True)
     apart = tuple(_measured(resolved, each, spend, part) for each, part in own)
-    measured: tuple[MeasuredSum, ...] = (ShapedSum.calibrated(shaped.shape, sensitivity, epsilon), *apart)
-    return _question_steps(resolved, measured, spend, split, resolved.choices, counts_around)
+    whole = ShapedSum.calibrated(shaped.shape, sensitivity, spend, split.sums[0])
+    return _question_steps(resolved, (whole, *apart), spend, split, resolved.choices, counts_around)
 
 
 def _measured(

@@ -30,6 +30,8 @@ from sfumato.curator.lower.lowered_value import (
 )
 from sfumato.curator.lower.presence import is_present
 from sfumato.curator.lower.relations import lower_relation
+from sfumato.curator.plan.gaussian_shapes import RowMoves, list_moves_of_rows
+from sfumato.curator.plan.row_columns import GroupedColumns, find_columns
 from sfumato.curator.plan.sensitivity import ContributionBounds, SumSensitivity
 from sfumato.curator.plan.shapes import ShapedSums, find_shape
 from sfumato.curator.plan.spend import Needs
@@ -210,15 +212,32 @@ class ResolvedQuestion:
         return order_summands({summand for parts in self.summands_of.values() for summand in parts})
 
     @cached_property
-    def shaped(self) -> ShapedSums | None:
-        """A shape for the sums that one row moves together; None where there is none, or none that helps.
+    def _columns(self) -> GroupedColumns | None:
+        """The columns of sums that one row moves together; None where no shape has them.
 
         Where a unit is replaced, what it adds and what it takes away can point anywhere. Levels have noise
         of their own each, and are made to agree sum by sum.
         """
         if self.table.neighbours is Neighbours.REPLACE_ONE or self.question.levels:
             return None
-        return find_shape(self.summands_of, self.source)
+        return find_columns(self.summands_of, self.source)
+
+    @cached_property
+    def shaped(self) -> ShapedSums | None:
+        """A shape for the sums that one row moves together; None where there is none, or none that helps."""
+        return None if self._columns is None else find_shape(self._columns)
+
+    @cached_property
+    def row_moves(self) -> RowMoves | None:
+        """What one row can add to sums, which Gaussian noise has the shape of; None where that is no help."""
+        return None if self._columns is None else list_moves_of_rows(self._columns)
+
+    @cached_property
+    def gaussian_shaped(self) -> ShapedSums | None:
+        """A shape for Gaussian noise in the sums that one row moves together; None where that is no help."""
+        if self.row_moves is None:
+            return None
+        return self.row_moves.shape(self.row_moves.find_weights(self.weigh_sums()))
 
     @cached_property
     def choices(self) -> tuple[tuple[LoweredValue, tuple[ChosenAggregate, ...]], ...]:
@@ -256,24 +275,20 @@ class ResolvedQuestion:
         )
         weights = tuple(self.weigh_sums().values()) * len(self.levels)
         choices = len(self.choices) * len(self.levels)
-        shaped, pooled = self._shaped_needs(), bool(self.question.levels)
-        return Needs(sensitivities, choices, self.discovers_keys, weights, shaped, pooled)
+        shaped = None if self.shaped is None else self.needs_of(self.shaped)
+        return Needs(sensitivities, choices, self.discovers_keys, weights, shaped, bool(self.question.levels))
 
-    def _shaped_needs(self) -> Needs | None:
-        """What the spend is split over where one noise has the shape of what a row adds to many sums."""
-        if self.shaped is None:
-            return None
-        bare, weights = self.without_nulls, self.weigh_sums()
-        sums = [bare.contribution.shape_sensitivity(self.shaped.shape.width)]
-        sums += [bare.sensitivity(each) for each in self.sums_apart]
-        harms = (self.shaped.weigh(weights), *(weights[each] for each in self.sums_apart))
+    def needs_of(self, shaped: ShapedSums) -> Needs:
+        """Return what the spend is split over where one noise has this shape."""
+        bare, weights, apart = self.without_nulls, self.weigh_sums(), self.list_apart(shaped)
+        sums = [bare.contribution.shape_sensitivity(shaped.shape.width)]
+        sums += [bare.sensitivity(each) for each in apart]
+        harms = (shaped.weigh(weights), *(weights[each] for each in apart))
         return Needs(tuple(sums), len(self.choices), self.discovers_keys, harms)
 
-    @cached_property
-    def sums_apart(self) -> tuple[Summand, ...]:
-        """The sums that no shape has, where there is one."""
-        measured = () if self.shaped is None else self.shaped.estimates
-        return tuple(each for each in self.summands if each not in measured)
+    def list_apart(self, shaped: ShapedSums) -> tuple[Summand, ...]:
+        """Return the sums that a shape does not have."""
+        return tuple(each for each in self.summands if each not in shaped.estimates)
 
     @cached_property
     def strides(self) -> tuple[int, ...]:

@@ -6,14 +6,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from sfumato.curator.plan.sensitivity import SumSensitivity
-from sfumato.curator.plan.shapes import Shape
+from sfumato.curator.plan.shapes import GaussianShape, Shape
 from sfumato.errors.checked import checked, require_field
-from sfumato.noise import LaplaceNoise, SimplicesNoise
+from sfumato.noise import GaussianNoise, LaplaceNoise, SimplicesNoise
 from sfumato.privacy.canonical import tagged
 
 if TYPE_CHECKING:
     from fractions import Fraction
 
+    from sfumato.curator.plan.spend import Spend
     from sfumato.curator.plan.summands import Summand
     from sfumato.noise.sampling.integers import IntArray
     from sfumato.privacy.events import Event
@@ -27,30 +28,34 @@ class ShapedSum:
 
     Privacy
     -------
-    Protects : one unit, add/remove, whose rows add at most `sensitivity` to all coordinates together.
+    Protects : one unit, add/remove, whose rows move all coordinates together by at most `sensitivity`.
     Costs    : the noise's event at that sensitivity.
     Because  : docs/proofs/shaped-noise.md
     Assumes  : the input is an exact integer vector.
     """
 
-    shape: Shape
+    shape: Shape | GaussianShape
     sensitivity: SumSensitivity
-    noise: LaplaceNoise | SimplicesNoise
+    noise: LaplaceNoise | SimplicesNoise | GaussianNoise
 
     counts_public_rows: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         require_field(self.sensitivity.l1 >= self.shape.width, self, "sensitivity", "a row's width or more")
         columns = self.noise.columns if isinstance(self.noise, SimplicesNoise) else ()
-        require_field(columns == self.shape.columns, self, "noise", "noise of the shape's columns")
+        # A shape bounds what a row does in one norm, and each noise is priced by a norm of its own.
+        own = isinstance(self.noise, GaussianNoise) == isinstance(self.shape, GaussianShape)
+        require_field(own and columns == self.shape.columns, self, "noise", "noise of the shape's columns")
 
     @classmethod
-    def calibrated(cls, shape: Shape, sensitivity: SumSensitivity, epsilon: Fraction) -> ShapedSum:
-        """Return the sums with the noise that makes a pure ε of this."""
-        scale = sensitivity.l1 / epsilon
+    def calibrated(
+        cls, shape: Shape | GaussianShape, sensitivity: SumSensitivity, spend: Spend, part: Fraction
+    ) -> ShapedSum:
+        """Return the sums with the noise that costs this part of a spend."""
         # One column has independent noise, which Rényi orders price lower than noise of any shape.
-        noise = SimplicesNoise(shape.columns, scale) if shape.columns else LaplaceNoise(scale)
-        return cls(shape, sensitivity, noise)
+        if not shape.columns:
+            return cls(shape, sensitivity, spend.noise(sensitivity, part))
+        return cls(shape, sensitivity, SimplicesNoise(shape.columns, spend.scale(sensitivity, part)))
 
     @property
     def sums(self) -> tuple[Summand, ...]:
@@ -59,7 +64,7 @@ class ShapedSum:
 
     def event(self) -> Event:
         """Return what releasing the coordinates costs."""
-        if isinstance(self.noise, LaplaceNoise):
+        if not isinstance(self.noise, SimplicesNoise):
             return self.noise.event_for(self.sensitivity)
         # The norm of one row is its width, and norms of rows and of cells add up, as those of the l1 norm do.
         return self.noise.event(self.sensitivity.l1)
@@ -67,7 +72,7 @@ class ShapedSum:
     def release(self, exact: IntArray) -> IntArray:
         """Return noisy coordinates, one row each, from the exact sums: one row a sum, one column a cell."""
         coordinates = self.shape.compute(exact)
-        if isinstance(self.noise, LaplaceNoise):
+        if not isinstance(self.noise, SimplicesNoise):
             return self.noise.release_for(coordinates, self.sensitivity)
         # Where no key was discovered there is nothing to add noise to.
         return self.noise.release(coordinates, norm=self.sensitivity.l1) if coordinates.size else coordinates

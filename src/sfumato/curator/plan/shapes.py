@@ -12,19 +12,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from sfumato.curator.plan.summands import ROWS, Summand, is_sum_over_rows, list_summands, order_summands
-from sfumato.curator.question.measurement import (
-    CovarianceOf,
-    MeanOf,
-    SummedAggregate,
-    SumOf,
-    VarianceOf,
-)
-from sfumato.engines.program import Counted, Present
+from sfumato.curator.plan.summands import ROWS, Summand
 from sfumato.errors.checked import checked, require_field
 from sfumato.noise import SimplicesNoise
 from sfumato.noise.bodies.shaped import MOST_SUMS
@@ -35,7 +27,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.curator.lower.row_source import RowSource
+    from sfumato.curator.plan.row_columns import GroupedColumns, SummedColumn
     from sfumato.noise.sampling.integers import IntArray
 
 LinearForm = tuple[Fraction, ...]
@@ -95,7 +87,39 @@ class Shape:
 
     def compute(self, sums: IntArray) -> IntArray:
         """Return the exact coordinates: one row a coordinate, one column a cell."""
-        return np.stack([each.of(sums) for each in self.coordinates]).astype(object)
+        return _compute(self.coordinates, sums)
+
+
+@tagged("GaussianShape", "sums", "coordinates", "width")
+@dataclass(frozen=True, slots=True)
+@checked
+class GaussianShape:
+    """Coordinates that one row moves by at most `width` in all, in the l2 norm."""
+
+    sums: tuple[Summand, ...]
+    """The exact sums that coordinates are computed from, each once."""
+    coordinates: tuple[Coordinate, ...]
+    width: int
+
+    columns: ClassVar[tuple[int, ...]] = ()
+
+    def __post_init__(self) -> None:
+        fits = all(len(each.weights) == len(self.sums) for each in self.coordinates)
+        require_field(fits, self, "coordinates", "a weight for each of the sums")
+        require_field(self.width >= 1, self, "width", "1 or more")
+
+    @property
+    def weights(self) -> tuple[tuple[int, ...], ...]:
+        """The weights of all sums in each coordinate."""
+        return tuple(each.weights for each in self.coordinates)
+
+    def compute(self, sums: IntArray) -> IntArray:
+        """Return the exact coordinates: one row a coordinate, one column a cell."""
+        return _compute(self.coordinates, sums)
+
+
+def _compute(coordinates: tuple[Coordinate, ...], sums: IntArray) -> IntArray:
+    return np.stack([each.of(sums) for each in coordinates]).astype(object)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +127,7 @@ class Shape:
 class ShapedSums:
     """A shape for the sums of a question, and how each of them follows from its coordinates."""
 
-    shape: Shape
+    shape: Shape | GaussianShape
     measured: tuple[Summand, ...]
     """The sums of the question that the shape measures."""
     forms: tuple[LinearForm, ...]
@@ -130,7 +154,7 @@ class ShapedSums:
 
     @property
     def _covariance(self) -> NDArray[np.float64]:
-        """The covariance of the coordinates' noise, in units of the variance of integer Laplace noise."""
+        """The covariance of the coordinates' noise, in units of the variance of independent noise."""
         if not self.shape.columns:
             return np.eye(len(self.shape.coordinates))
         return SimplicesNoise(self.shape.columns, Fraction(_WIDE)).covariance / (2 * _WIDE**2)
@@ -139,114 +163,18 @@ class ShapedSums:
 # ---- finding a shape ---------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-@checked
-class _Column:
-    """A sum that, with `shift` for each row counted by `rows`, lies between 0 and `width` in every row."""
-
-    summand: Summand
-    shift: int
-    width: int
-    rows: Summand
-    divisor: int = 1
-    """What divides the shifted number in every row."""
-
-
-def find_shape(
-    summands_of: Mapping[SummedAggregate, tuple[Summand, ...]], source: RowSource
-) -> ShapedSums | None:
-    """Return a shape for the sums over rows that a question needs; None where it would not help.
-
-    Numbers of different units or values are no sums over rows, and no shape has them.
-    """
-    every = {each for parts in summands_of.values() for each in parts}
-    asked = order_summands(each for each in every if is_sum_over_rows(each))
-    if not 2 <= len(asked) <= MOST_SUMS:
-        return None
-    found = _Finder(source, asked)
-    for aggregate, parts in summands_of.items():
-        found.add(aggregate, parts)
-    shaped = found.build()
+def find_shape(columns: GroupedColumns) -> ShapedSums | None:
+    """Return a shape for the sums of these columns; None where it would not help."""
+    shaped = _Builder(columns).build()
     return None if shaped is None or len(shaped.shape.coordinates) > MOST_SUMS else shaped
-
-
-class _Finder:
-    """Collects the columns of a question."""
-
-    def __init__(self, source: RowSource, asked: Sequence[Summand]) -> None:
-        self._source, self._asked = source, asked
-        self._columns: dict[Summand, _Column] = {}
-        self._totals: dict[Summand, SumOf] = {}
-        self._counts = {each for each in asked if isinstance(each.term, Counted | Present)}
-
-    def add(self, aggregate: SummedAggregate, parts: tuple[Summand, ...]) -> None:
-        match aggregate:
-            case SumOf():
-                self._totals[parts[0]] = aggregate
-            case MeanOf(of):
-                self._add_deviations(of, parts[0], parts[1])
-            case VarianceOf(of):
-                self._add_deviations(of, parts[1], parts[2])
-                self._add_product(parts[0], parts[2])
-            case CovarianceOf():
-                self._add_deviations(aggregate.of, parts[1], parts[-1])
-                self._add_deviations(aggregate.other, parts[2], parts[-1])
-                for each in (parts[0], *parts[3:-1]):
-                    self._add_product(each, parts[-1])
-
-    def _add_deviations(self, of: object, deviations: Summand, rows: Summand) -> None:
-        # Deviations in half steps are odd in every row, and so is their bound: both together are even.
-        (total,) = list_summands(SumOf(of), self._source)  # type: ignore[arg-type]
-        halves = int(total.step / deviations.step)
-        width = 2 * deviations.bound // halves
-        self._columns[deviations] = _Column(deviations, deviations.bound, width, rows, halves)
-
-    def _add_product(self, product: Summand, rows: Summand) -> None:
-        shift = product.bound if product.signed else 0
-        self._columns[product] = _Column(product, shift, product.bound + shift, rows)
-
-    def build(self) -> ShapedSums | None:
-        """Return the shape of all columns together."""
-        derived: dict[Summand, tuple[Fraction, Summand, Fraction, Summand]] = {}
-        for total, aggregate in self._totals.items():
-            self._add_total(total, aggregate, derived)
-        # In canonical order: a kept answer is read by whoever asks for the same sums, in any order.
-        counts = {*self._counts, *(each.rows for each in self._columns.values())}
-        groups: dict[Summand, list[_Column]] = {each: [] for each in order_summands(counts)}
-        for summand in order_summands(self._columns):
-            groups[self._columns[summand].rows].append(self._columns[summand])
-        return _Builder(groups, derived, self._asked).build()
-
-    def _add_total(
-        self,
-        total: Summand,
-        aggregate: SumOf,
-        derived: dict[Summand, tuple[Fraction, Summand, Fraction, Summand]],
-    ) -> None:
-        deviations, rows = list_summands(MeanOf(aggregate.of), self._source)
-        halves = int(total.step / deviations.step)
-        centre = Fraction(deviations.centre, halves)
-        if deviations in self._columns:
-            derived[total] = (Fraction(1, halves), deviations, centre, rows)
-            return
-        low = math.floor(Fraction(deviations.centre - deviations.bound, halves))
-        high = math.ceil(Fraction(deviations.centre + deviations.bound, halves))
-        if rows not in self._counts:
-            # A missing number adds nothing, as 0 does.
-            low, high, rows = min(low, 0), max(high, 0), ROWS
-        self._columns[total] = _Column(total, -low, high - low, rows)
 
 
 class _Builder:
     """Puts columns onto one width, and says what each sum is in terms of the coordinates."""
 
-    def __init__(
-        self,
-        groups: Mapping[Summand, list[_Column]],
-        derived: Mapping[Summand, tuple[Fraction, Summand, Fraction, Summand]],
-        asked: Sequence[Summand],
-    ) -> None:
-        self._derived, self._asked = derived, asked
+    def __init__(self, columns: GroupedColumns) -> None:
+        self._derived, self._asked = columns.derived, columns.asked
+        groups = columns.groups
         # Rows that no sum counts need no coordinate: where all numbers are missing together, nobody asks.
         self._base = next(iter(groups)) if len(groups) == 1 else ROWS
         self._groups = groups
@@ -295,7 +223,7 @@ class _Builder:
             found += [[parts[0], rest], *([part] for part in parts[1:])]
         return found, counts
 
-    def _part(self, column: _Column) -> Coordinate:
+    def _part(self, column: SummedColumn) -> Coordinate:
         times = self._width // column.width
         weights = {column.summand: times}
         weights[column.rows] = weights.get(column.rows, 0) + times * column.shift
@@ -334,8 +262,8 @@ class _Builder:
                 times = Fraction(column.divisor, self._width // column.width)
                 part = unit(self._part(column))
                 known[column.summand] = add((times, part), (Fraction(-column.shift), known[column.rows]))
-        for total, (times, deviations, centre, rows) in self._derived.items():
-            known[total] = add((times, known[deviations]), (centre, known[rows]))
+        for total, how in self._derived.items():
+            known[total] = add((how.times, known[how.deviations]), (how.centre, known[how.rows]))
         return tuple(known[each] for each in self._asked)
 
     def _is_total(self, coordinate: Coordinate) -> bool:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from sfumato.curator.plan.sensitivity import SumSensitivity
 from sfumato.errors import PolicyError, UsageError
 from sfumato.errors.checked import checked, require_field
 from sfumato.noise import GaussianNoise, LaplaceNoise
 from sfumato.privacy.calibration import gaussian_sigma, rho_for, share_epsilon, share_side, share_sigma
-from sfumato.privacy.canonical import tagged, written_by
+from sfumato.privacy.canonical import written_by
 from sfumato.privacy.exact import format_short, parse_exact, parse_positive
 from sfumato.privacy.risk import epsilon_for_risk
 from sfumato.privacy.sensitivity import root_up
@@ -20,7 +20,6 @@ from sfumato.privacy.sensitivity import root_up
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from sfumato.noise.additive import Noise
     from sfumato.privacy.budget import Budget
 
 WHOLE = Fraction(1)
@@ -133,9 +132,13 @@ class PureSpend:
         """Return the parts of the spend that give the least weighted variance."""
         return needs.split(3)
 
-    def noise(self, sensitivity: SumSensitivity, part: Fraction = WHOLE) -> Noise:
+    def scale(self, sensitivity: SumSensitivity, part: Fraction = WHOLE) -> Fraction:
+        """Return the scale of the noise for a sum of this sensitivity that has this part of the spend."""
+        return sensitivity.l1 / (self.epsilon * part)
+
+    def noise(self, sensitivity: SumSensitivity, part: Fraction = WHOLE) -> LaplaceNoise:
         """Return the noise for a sum of this sensitivity that has this part of the spend."""
-        return LaplaceNoise(sensitivity.l1 / (self.epsilon * part))
+        return LaplaceNoise(self.scale(sensitivity, part))
 
     def choice(self, part: Fraction = WHOLE) -> Fraction:
         """Return the pure ε of one choice."""
@@ -147,7 +150,12 @@ class PureSpend:
         )
 
 
-@tagged("Rounded", "multiplier", "words")
+# Whether noise may be shaped is not written here either.
+def _write_gaussian(spend: GaussianSpend) -> dict[str, Any]:
+    return {"": "Rounded", "multiplier": spend.multiplier, "words": spend.words}
+
+
+@written_by(_write_gaussian)
 @dataclass(frozen=True, slots=True)
 @checked
 class GaussianSpend:
@@ -161,8 +169,8 @@ class GaussianSpend:
 
     multiplier: Fraction
     words: str
-    shaped: ClassVar[bool] = False
-    """Gaussian noise is independent by sum."""
+    shaped: bool = True
+    """Whether sums that one row moves together have noise in the shape of that, where it does less harm."""
 
     def __post_init__(self) -> None:
         require_field(self.multiplier > 0, self, "multiplier", "above 0")
@@ -171,9 +179,20 @@ class GaussianSpend:
         """Return the parts of the spend that give the least weighted variance."""
         return needs.split(2)
 
-    def noise(self, sensitivity: SumSensitivity, part: Fraction = WHOLE) -> Noise:
+    def harm(self, needs: Needs) -> Fraction:
+        """Return the weighted variance of all that is asked, up to a common factor."""
+        split = self.split(needs)
+        weights = needs.weights or (WHOLE,) * len(needs.sums)
+        sums = sum((w / p for w, p in zip(weights, split.sums, strict=True) if p), start=Fraction(0))
+        return sums + (needs.choices + needs.keys) / split.other
+
+    def scale(self, sensitivity: SumSensitivity, part: Fraction = WHOLE) -> Fraction:
+        """Return the σ of the noise for a sum of this sensitivity that has this part of the spend."""
+        return root_up(sensitivity.l2_squared * self.multiplier**2 / part)
+
+    def noise(self, sensitivity: SumSensitivity, part: Fraction = WHOLE) -> GaussianNoise:
         """Return the noise for a sum of this sensitivity that has this part of the spend."""
-        return GaussianNoise(root_up(sensitivity.l2_squared * self.multiplier**2 / part))
+        return GaussianNoise(self.scale(sensitivity, part))
 
     def choice(self, part: Fraction = WHOLE) -> Fraction:
         """Return the pure ε of one choice."""

@@ -15,6 +15,7 @@ import numpy as np
 from sfumato.curator.plan.noisy_sum import NoisySum
 from sfumato.curator.plan.sensitivity import SumSensitivity
 from sfumato.curator.plan.shaped_sum import ShapedSum
+from sfumato.curator.plan.shapes import GaussianShape, Shape
 from sfumato.curator.plan.summands import Summand
 from sfumato.engines.program import CellHistogram, CellSums, KeyedSums
 from sfumato.errors.checked import checked, require_field, require_positive
@@ -42,6 +43,9 @@ MeasuredSum = NoisySum[Summand] | ShapedSum
 
 SHAPED = "shape-1"
 """What stands before the coordinates of a shape in a kept answer. Without it, each row is a sum."""
+GAUSSIAN = "gauss-1"
+"""What stands there instead if noise is Gaussian, and after it the weights that the coordinates have: those
+are found in floating-point numbers, and no two machines need to find the same."""
 
 
 def _release_sums(measured: Sequence[MeasuredSum], exact: NDArray[Any]) -> list[Any]:
@@ -50,12 +54,18 @@ def _release_sums(measured: Sequence[MeasuredSum], exact: NDArray[Any]) -> list[
     at = 0
     for each in measured:
         if isinstance(each, ShapedSum):
-            released += [SHAPED, *each.release(exact[at : at + len(each.sums)]).tolist()]
+            released += [*_mark(each.shape), *each.release(exact[at : at + len(each.sums)]).tolist()]
             at += len(each.sums)
         else:
             released.append(each.release(exact[at]).tolist())
             at += 1
     return released
+
+
+def _mark(shape: Shape | GaussianShape) -> list[Any]:
+    if isinstance(shape, GaussianShape):
+        return [GAUSSIAN, [list(row) for row in shape.weights]]
+    return [SHAPED]
 
 
 @tagged("Sums", "program", "measured")

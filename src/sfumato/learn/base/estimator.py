@@ -204,7 +204,9 @@ class PrivateEstimator(PaidEstimator, ABC):
         with self._paying() as (budget, pay), quiet_arithmetic():
             # Sets of items are no array.
             found = self._given(np.asarray(rows) if isinstance(rows, np.ndarray) else rows, target)
-            self._learn(ArrayOracle(found.declared, budget, found.arrays, pay))
+            oracle = ArrayOracle(found.declared, budget, found.arrays, pay)
+            oracle.adds_pure = self.budget is None or not self.budget.budget.delta
+            self._learn(oracle)
         return self
 
     def check_arrays(self, X: Any, y: Any) -> tuple[NDArray[Any], Any]:  # noqa: N803

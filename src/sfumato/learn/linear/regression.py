@@ -12,21 +12,27 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sfumato.curator.plan.spend import PureSpend
 from sfumato.learn.base.supervised import PrivateRegressor
 from sfumato.learn.cells import clip_value
 from sfumato.learn.first_look import wants_look
+from sfumato.learn.linear.normal_equations import NormalEquations
 from sfumato.learn.linear.one_direction import regress_along
 from sfumato.learn.target_range import locate_target, tighten_bounds
 from sfumato.oracle.arrays.integer_rows import ONE, RowTransform
 from sfumato.oracle.blocks import COUNT, Add, Constant, Multiply, SumBlock, share_of
 from sfumato.oracle.declared import Feature
-from sfumato.oracle.moments import build_cross_block, build_gram_block, read_gram_matrix
+from sfumato.oracle.moments import (
+    MomentMatrix,
+    build_cross_block,
+    build_gram_block,
+    read_gram_matrix,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.curator.plan.noisy_sum import NoisySum
-    from sfumato.curator.plan.spend import PureSpend
+    from sfumato.curator.plan.noisy_sum import NoisyBlock
     from sfumato.oracle.protocol import Oracle, SumAnswer
 
     Floats = NDArray[np.float64]
@@ -37,9 +43,6 @@ _ASIDE = Fraction(6, 100)
 """Share of the spend for the first mean of the target, as pure ε."""
 _FIRST = Fraction(1, 1000)
 """Share of the rest for a first look at all products. Where rows are many, no second is needed."""
-_CLEAR, _CLOSE = 0.002, 1e-5
-"""A first look is enough where its noise costs at most this share of the variance explained, or this much of
-the squared bounds."""
 _PRODUCTS, _CROSS = Fraction(1, 2), Fraction(1, 2)
 _CONSTANT = 0.2
 """The constant beside features from −1 to 1, in √d."""
@@ -52,13 +55,13 @@ _MIN_SIGNAL = 7.0
 """Signal-to-noise ratio of the matrix of products from which on it is asked for."""
 _PRIOR = 0.25
 """Prior deviation of the mean of the target, in bounds."""
-_SHRINKAGE = 2.0
 _LOOK_SHARE = Fraction(3, 100)
 """Share of the spend for each look at where targets, or features, lie."""
 _FEW_ROWS = 8.0
 """Rows, in deviations of a count for such a share, below which the mean alone is asked for."""
-_MANY_ROWS = 3.0
-"""Rows, in those that the products need, from which on all of them are asked for."""
+_MANY_ROWS, _MANY_JOINT = 3.0, 2.0
+"""Rows, in those that the products need, from which on all of them are asked for: with a noise of their own,
+and with one that cross products share."""
 
 
 class LinearRegression(PrivateRegressor):
@@ -235,8 +238,10 @@ def _look_first(oracle: Oracle, target: Feature) -> tuple[_TargetMean, _Coeffici
     block = _mean_block(target, oracle.budget.aside or oracle.budget.alone, _MEAN_CLIP)
     if not view.drawable(_FIRST):
         return _read_mean(view.rows.sums([block])[0], target, _MEAN_CLIP), None
-    *found, answer = view.rows.sums([*view.blocks, block], share=_FIRST)
-    mean, system = _read_mean(answer, target, _MEAN_CLIP), view.system(*found)
+    system, (answer,) = view.ask(_FIRST, block)
+    # A fit that began before there was a noise for both goes on as it did then, and finds all its answers.
+    oracle.adds_pure = oracle.adds_pure and system.joint
+    mean = _read_mean(answer, target, _MEAN_CLIP)
     weights = system.solve()
     return mean, view.rescale(weights) if system.is_clear(weights, mean.rows) else None
 
@@ -247,7 +252,7 @@ def _look_again(oracle: Oracle, mean: _TargetMean) -> _Coefficients | None:
     # By released numbers alone: too few rows would drown in the noise of the matrix.
     if not view.drawable(1 - _FIRST) or mean.fewest < view.rows_needed(1 - _FIRST):
         return None
-    return view.rescale(view.system(*view.rows.sums(view.blocks, share=1 - _FIRST)).solve())
+    return view.rescale(view.ask(1 - _FIRST)[0].solve())
 
 
 def _look_closer(oracle: Oracle, mean: _TargetMean, target: Feature) -> _Coefficients | None:
@@ -264,8 +269,8 @@ def _look_closer(oracle: Oracle, mean: _TargetMean, target: Feature) -> _Coeffic
     left = 1 - _FIRST - spent - more
     view = _RegressionView.of(tight, found.centre / target.bound, found.reach / target.bound)
     middles, halves = tight.declared.middles, tight.declared.halves
-    if view.drawable(left) and mean.fewest > _MANY_ROWS * view.rows_needed(left):
-        weights = view.system(*view.rows.sums(view.blocks, share=left)).solve()
+    if view.drawable(left) and mean.fewest > view.rows_for_all(left):
+        weights = view.ask(left)[0].solve()
     else:
         weights = regress_along(view.rows, view.vector, view.target, left)
     return replace(view.rescale(weights), within=(middles - halves, middles + halves))
@@ -291,31 +296,59 @@ class _RegressionView:
         return cls(rows, one, [declared.one, *declared.features], target)
 
     @property
+    def _matrix(self) -> MomentMatrix | None:
+        """What is asked for by pure ε: all products with one noise; None where there are two."""
+        if not self.rows.adds_pure or not isinstance(self.rows.budget.main, PureSpend):
+            return None
+        return MomentMatrix(self.vector, self.target, self.rows.declared.norm)
+
+    @property
     def blocks(self) -> list[SumBlock]:
+        """What is asked for: products and cross products, in one block or in two."""
+        return self._blocks_apart if self._matrix is None else [self._matrix.build_block(_PRODUCTS + _CROSS)]
+
+    @property
+    def _blocks_apart(self) -> list[SumBlock]:
         norm = self.rows.declared.norm
         return [
             build_gram_block(self.vector, norm, _PRODUCTS),
             build_cross_block(self.vector, self.target, norm, _CROSS),
         ]
 
-    def noise(self, share: Fraction) -> NoisySum[int]:
+    def noise(self, share: Fraction) -> NoisyBlock:
         """Return the noise of the products for this share of the spend."""
         return self.rows.noise(self.blocks[:1], share_of(self.rows.budget.main, share))[0]
 
     def drawable(self, share: Fraction) -> bool:
-        """Say whether noise for this share is narrow enough to be drawn exactly; public."""
-        return self.rows.can_draw(self.blocks, share_of(self.rows.budget.main, share))
+        """Say whether noise for this share is narrow enough to be drawn exactly, in either form; public."""
+        return self.rows.can_draw([*self.blocks, *self._blocks_apart], share_of(self.rows.budget.main, share))
 
     def rows_needed(self, share: Fraction) -> float:
         """Return how many rows let an even direction of theirs stand out of the noise of the matrix."""
-        deviation = self.noise(share).deviation / (7 * self.one**2 * ONE**2)
+        weight = 7 if self._matrix is None else self._matrix.weights[0] ** 2
+        deviation = self.noise(share).deviation / (weight * self.one**2 * ONE**2)
         return _MIN_SIGNAL * deviation * math.sqrt(len(self.vector))
 
-    def system(self, products: SumAnswer, crossed: SumAnswer) -> _NormalEquations:
+    def rows_for_all(self, share: Fraction) -> float:
+        """Return from how many rows on all products say more than those along one direction."""
+        return (_MANY_ROWS if self._matrix is None else _MANY_JOINT) * self.rows_needed(share)
+
+    def ask(self, share: Fraction, *more: SumBlock) -> tuple[NormalEquations, list[SumAnswer]]:
+        """Ask for all products, and for more blocks; return the noisy normal equations and other answers."""
+        # A fit from before there was a noise for both is found, and read as it was.
+        before = () if self._matrix is None else (*self._blocks_apart, *more)
+        found = self.rows.sums([*self.blocks, *more], share=share, known_as=before)
+        own = len(found) - len(more)
+        return self._read(*found[:own]), found[own:]
+
+    def _read(self, products: SumAnswer, *more: SumAnswer) -> NormalEquations:
         """Return the noisy normal equations, in bounds."""
+        if self._matrix is not None and not more:
+            return NormalEquations(*self._matrix.read(products), joint=True)
+        (crossed,) = more
         squares, noise = read_gram_matrix(products, self.vector)
         unit = np.array([float(each.bound) for each in self.vector]) * self.target.bound
-        return _NormalEquations(
+        return NormalEquations(
             squares, noise, crossed.values[:, 0] / unit, crossed.deviation / float(unit.min())
         )
 
@@ -324,43 +357,3 @@ class _RegressionView:
         weights = found * self.target.half / np.array([each.half for each in self.vector])
         middles = float(weights[1:] @ self.rows.declared.middles)
         return _Coefficients(weights[1:], self.target.middle + float(weights[0]) * self.one - middles)
-
-
-@dataclass(frozen=True, slots=True)
-class _NormalEquations:
-    """Noisy products XᵀX, the noisy right side Xᵀy, and the deviations of their noise; in bounds."""
-
-    products: Floats
-    noise: float
-    right: Floats
-    right_noise: float
-
-    def solve(self) -> Floats:
-        """Solve with a ridge as high as the noise of the matrix; directions of mostly noise are shrunk."""
-        values, vectors = np.linalg.eigh(self.products)
-        along = vectors.T @ self.right
-        # Directions whose right side is within the noise count nothing.
-        kept = np.maximum(0.0, 1 - _SHRINKAGE * self.right_noise**2 / np.maximum(along**2, 1e-300))
-        found: Floats = vectors @ (along * kept / (np.maximum(values, 0.0) + self.ridge))
-        return found
-
-    @property
-    def ridge(self) -> float:
-        """About the largest eigenvalue of the noise in the matrix."""
-        return self.noise * math.sqrt(len(self.right))
-
-    def is_clear(self, weights: Floats, rows: float) -> bool:
-        """Say whether noise costs little of the variance explained.
-
-        What it costs a row is Σ A⁻¹ times the variances of the right side and of A·w, and the ridge's bias.
-        """
-        values = np.maximum(np.linalg.eigvalsh(self.products), 0.0) + self.ridge
-        lost = (
-            float((1 / values).sum())
-            * (self.right_noise**2 + self.noise**2 * float(weights @ weights))
-            / rows
-        )
-        lost += self.ridge**2 * float(weights[1:] @ weights[1:]) / float(values.min()) / rows
-        mean = float(self.products[0] @ weights) / rows
-        explained = float(weights @ self.products @ weights) / rows - mean**2
-        return lost < max(_CLOSE, _CLEAR * explained)

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 _Ints = NDArray[np.int64]
 
 # A 64-bit word holds a sign, fifteen bits of a coin and 48 bits of a place.
-_PLACE_BITS = 48
-_PLACE, _COIN = 2**_PLACE_BITS - 1, 2**15 - 1
+PLACE_BITS = 48
+_PLACE, _COIN = 2**PLACE_BITS - 1, 2**15 - 1
 
 _LIMB_BITS = 29
 _LIMB = 2**_LIMB_BITS - 1
@@ -64,7 +64,7 @@ class WideGaussianSampler:
         if cell > REACH:
             return draw_in_cell(cell, self.sigma, source)
         word = int(source.words(1)[0])
-        coin, place = word >> _PLACE_BITS & _COIN, UniformDraw(word & _PLACE, _PLACE_BITS, source)
+        coin, place = word >> PLACE_BITS & _COIN, UniformDraw(word & _PLACE, PLACE_BITS, source)
         # The first comparison is that of `_draw_in`, and decides nearly always.
         if coin >= 32764 - 8 * cell and not accepts_place(cell, place, UniformDraw(coin, 15, source)):
             return draw_in_cell(cell, self.sigma, source)
@@ -76,7 +76,7 @@ class WideGaussianSampler:
         # A draw is accepted at once if its coin is below 1 − (2 · cell + 1) / 2^13, which is at most e^−z.
         words = source.words(len(cells)).view(np.int64)
         values, clear = self._nearest(cells, words)
-        light = words >> _PLACE_BITS & _COIN < 32764 - 8 * cells
+        light = words >> PLACE_BITS & _COIN < 32764 - 8 * cells
         left = np.flatnonzero(~(light & clear))
         if left.size:
             values[left] = self._weigh(cells[left], words[left], source)
@@ -85,7 +85,7 @@ class WideGaussianSampler:
     def _weigh(self, cells: _Ints, words: _Ints, source: BitSource) -> _Ints:
         """Return the other draws: the weight at its place decides if a draw is accepted or repeated."""
         further = (source.words(len(words)) >> np.uint64(48)).view(np.int64)
-        coins = (words >> _PLACE_BITS & _COIN) << 16 | further
+        coins = (words >> PLACE_BITS & _COIN) << 16 | further
         weights = approximate_weights(cells, words & _PLACE)
         taken, refused = coins < weights - _WEIGHT_ERROR, coins >= weights + _WEIGHT_ERROR
         values, clear = self._nearest(cells, words)
@@ -96,7 +96,7 @@ class WideGaussianSampler:
         return values
 
     def _settle(self, cell: int, word: int, coin: int, source: BitSource) -> int:
-        place = UniformDraw(word & _PLACE, _PLACE_BITS, source)
+        place = UniformDraw(word & _PLACE, PLACE_BITS, source)
         if not accepts_place(cell, place, UniformDraw(coin, 31, source)):
             return draw_in_cell(cell, self.sigma, source)
         magnitude = round_magnitude(self.sigma, cell, place)
@@ -106,7 +106,7 @@ class WideGaussianSampler:
         """Return the rounded values, and whether the bits at hand decide them."""
         # The product of place and factor is taken in two limbs each. What lies below the binary point of the
         # lowest is left out, so the product falls short of the exact one by less than _PRODUCT_ERROR.
-        places, factor = cells << _PLACE_BITS | words & _PLACE, self.factor
+        places, factor = cells << PLACE_BITS | words & _PLACE, self.factor
         high, low = places >> _LIMB_BITS, places & _LIMB
         products = low * (factor >> _LIMB_BITS) + high * (factor & _LIMB) >> _LIMB_BITS
         products += high * (factor >> _LIMB_BITS) + (1 << self.shift - 1)
@@ -122,7 +122,7 @@ def approximate_weights(cells: _Ints, places: _Ints) -> _Ints:
     Four terms of the series suffice. The number at the end of a name says how many of its bits are behind
     the binary point.
     """
-    v20 = places >> _PLACE_BITS - 20
+    v20 = places >> PLACE_BITS - 20
     z31 = v20 * ((cells << 21) + v20) >> 22
     square31 = z31 * z31 >> 31
     weights: _Ints = 2**31 - z31 + (square31 >> 1) - (square31 * z31 >> 31) // 6

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.curator.plan.noisy_sum import NoisySum
+    from sfumato.curator.plan.noisy_sum import NoisyBlock
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
@@ -149,18 +149,18 @@ class MomentsKernel:
 
     # ---- noise: how far a row moves what is released, in the l2 norm ----
 
-    def _noise(self, norm: int, share: Fraction, terms: int = 1) -> NoisySum[int]:
+    def _noise(self, norm: int, share: Fraction, terms: int = 1) -> NoisyBlock:
         """Return the noise of numbers by class that a row moves by at most this norm."""
         l1 = norm if terms == 1 else norm * (math.isqrt(terms) + 1)
         return self._calibrate(terms, l1, norm**2, share)
 
-    def _products_noise(self, size: int) -> NoisySum[int]:
+    def _products_noise(self, size: int) -> NoisyBlock:
         """Return the noise of products: with ‖v‖ ≤ N a row moves them by at most 5N² in the l2 norm."""
         l1 = SQUARE * SHORT**2 + MIXED * (size - 1) * SHORT**2 // 2 + 1
         terms = size * (size + 1) // 2
         return self._calibrate(terms, l1, (SQUARE * SHORT**2) ** 2, _PRODUCTS)
 
-    def _calibrate(self, terms: int, l1: int, l2_squared: int, share: Fraction) -> NoisySum[int]:
+    def _calibrate(self, terms: int, l1: int, l2_squared: int, share: Fraction) -> NoisyBlock:
         block = SumBlock((COUNT,) * terms, l1, l2_squared, share)
         return calibrate_noise(block, GaussianSpend(self.multiplier, ""), 1, self.replaced)
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.curator.plan.noisy_sum import NoisySum
+    from sfumato.curator.plan.noisy_sum import NoisyBlock
     from sfumato.deep.generators.denoiser import Denoiser
     from sfumato.deep.generators.diffusion import DiffusionRun
     from sfumato.privacy.events import Event
@@ -68,7 +68,7 @@ class ClassCounts:
         counts = np.bincount(labels[labels >= 0], minlength=self.classes).astype(np.int64)
         return {"counts": np.asarray(self._noise().release(counts), dtype=np.int64).tolist()}
 
-    def _noise(self) -> NoisySum[int]:
+    def _noise(self) -> NoisyBlock:
         return calibrate_noise(SumBlock((COUNT,), 1, 1), GaussianSpend(self.multiplier, ""), 1, False)
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.curator.plan.noisy_sum import NoisySum
+    from sfumato.curator.plan.noisy_sum import NoisyBlock
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
@@ -200,28 +200,28 @@ class EmbeddingKernel:
 
     # ---- noise ----
 
-    def counts_noise(self) -> NoisySum[int]:
+    def counts_noise(self) -> NoisyBlock:
         """Return the noise of class counts."""
         return self._noise(1, 1, COUNTS)
 
-    def wave_noise(self) -> NoisySum[int]:
+    def wave_noise(self) -> NoisyBlock:
         """Return the noise of sums of cosines and sines, in integers."""
         return self._noise(self.waves * _LONGEST, 2 * self.waves, self._embedding_share)
 
-    def category_noise(self) -> NoisySum[int]:
+    def category_noise(self) -> NoisyBlock:
         """Return the noise of counts of listed values."""
         return self._noise(max(1, len(self.categories)), max(1, sum(self.categories)), self._embedding_share)
 
-    def centre_noise(self) -> NoisySum[int]:
+    def centre_noise(self) -> NoisyBlock:
         """Return the noise of the sum of all rows."""
         return self._noise(self.numbers * ONE**2, self.numbers, CENTRE)
 
-    def energy_noise(self) -> NoisySum[int]:
+    def energy_noise(self) -> NoisyBlock:
         """Return the noise of the sum of squared lengths."""
         # What lies below half of the largest square is less than half away from it, rounded up.
         return self._noise((self.numbers * ONE**2 // 2 + 1) ** 2, 1, ENERGY)
 
-    def _noise(self, l2_squared: int, terms: int, share: Fraction) -> NoisySum[int]:
+    def _noise(self, l2_squared: int, terms: int, share: Fraction) -> NoisyBlock:
         l1 = math.isqrt(l2_squared * terms) + 1 if terms > 1 else math.isqrt(l2_squared)
         block = SumBlock((COUNT,) * terms, l1, l2_squared, share)
         return calibrate_noise(block, GaussianSpend(self.multiplier, ""), 1, self.replaced)

@@ -5,6 +5,7 @@ Known sums get fresh noise many times, one cell a time, and every cell has its o
 
 from collections.abc import Callable
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +18,9 @@ from sfumato.curator.answers.shaped_answer import read_shape
 from sfumato.curator.catalog.catalog import declare_table
 from sfumato.curator.plan.plan import QuestionPlan, plan_question
 from sfumato.curator.plan.shaped_sum import ShapedSum
+from sfumato.curator.plan.shapes import GaussianShape
 from sfumato.curator.plan.spend import GaussianSpend, PureSpend, Spend
+from sfumato.curator.plan.steps import GAUSSIAN, SHAPED
 from sfumato.curator.plan.summands import ROWS
 from sfumato.curator.question.measurement import (
     Arithmetic,
@@ -70,14 +73,16 @@ CURVED: list[Figure] = [
 PURE, MORE, ROUND = (
     PureSpend(Fraction(1, 10)),
     PureSpend(Fraction(1, 5)),
-    GaussianSpend(Fraction(20), "Gaussian"),
+    GaussianSpend(Fraction(20), "Gaussian", shaped=False),
 )
-SHAPED, MORE_SHAPED = (PureSpend(each.epsilon, shaped=True) for each in (PURE, MORE))
+JOINT, MORE_JOINT = (PureSpend(each.epsilon, shaped=True) for each in (PURE, MORE))
+ELLIPSOID = GaussianSpend(Fraction(20), "Gaussian")
 ROUNDS: dict[str, tuple[Spend, ...]] = {
     "Laplace": (PURE,),
-    "shaped": (SHAPED,),
-    "shaped, refined twice": (SHAPED, ROUND, MORE_SHAPED),
+    "shaped": (JOINT,),
+    "shaped, refined twice": (JOINT, ELLIPSOID, MORE_JOINT),
     "Gaussian": (ROUND,),
+    "shaped Gaussian": (ELLIPSOID,),
     "Laplace refined": (PURE, MORE),
     "refined twice, of both kinds": (PURE, ROUND, MORE),
 }
@@ -115,7 +120,9 @@ def _drawn(asked: QuestionPlan, sums: list[int], source: Seeded) -> NoisyAnswer:
         found = {ROWS: 100 * len(_rows(500)), **dict(zip(asked.summands, sums, strict=True))}
         cells = np.array([[found[each]] * RUNS for each in shaped.sums], dtype=object)
         noisy_ = shaped.noise.release(shaped.shape.compute(cells), source=source)
-        return NoisyAnswer(read_shape(asked, noisy_.tolist(), RUNS), noise_laws(asked), (), None, RUNS)
+        mark: list[Any] = [GAUSSIAN, []] if isinstance(shaped.shape, GaussianShape) else [SHAPED]
+        numbers = read_shape(asked, [*mark, *noisy_.tolist()], RUNS)
+        return NoisyAnswer(numbers, noise_laws(asked), (), None, RUNS)
     noises = [each.noise for each in asked.measured]
     assert None not in noises
     noisy = [

@@ -33,7 +33,7 @@ TABLE = declare_table(
     {"x": sf.between(-10, 30), "y": sf.between(0, 7, step=1), "flag": sf.one_of(0, 1)},
 )
 X, Y, FLAG = Name("x"), Name("y"), Name("flag")
-SPENDS: list[Spend] = [PureSpend(Fraction(3)), GaussianSpend(Fraction(2), "Gaussian")]
+SPENDS: list[Spend] = [PureSpend(Fraction(3)), GaussianSpend(Fraction(2), "Gaussian", shaped=False)]
 Rows = list[dict[str, int | None]]
 Exact = Callable[[QuestionPlan, Rows], list[int]]
 

@@ -429,7 +429,7 @@ def test_errors_that_cannot_be_met_are_refused() -> None:
 
 
 def test_gaussian_quotes() -> None:
-    quote = _quote(("n", N), ("s", S), spend=GaussianSpend(Fraction(3), "ρ = 1/18"))
+    quote = _quote(("n", N), ("s", S), spend=GaussianSpend(Fraction(3), "ρ = 1/18", shaped=False))
     assert quote.epsilon is None
     assert "shared by 2 sums" in str(quote)
     assert json.dumps(quote.to_dict())

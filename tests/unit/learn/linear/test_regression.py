@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
+import pyarrow as pa
 import pytest
 
+import sfumato as sf
 from sfumato.learn import LinearRegression
+from sfumato.learn.linear.normal_equations import NormalEquations
 from sfumato.learn.linear.regression import _choose_clip
 
 RNG = np.random.default_rng(3)
@@ -25,3 +30,44 @@ def test_targets_near_one_end_of_their_bounds_have_their_mean_met() -> None:
 )
 def test_less_is_cut_off_where_noise_is_small(variance: float, rows: float, low: float, high: float) -> None:
     assert low <= _choose_clip(variance, rows) <= high
+
+
+def _clinic(path: Path, delta: float) -> sf.Lab:
+    lab = sf.create(path)
+    rows = RNG.uniform(-1, 1, size=(4000, 3))
+    table = pa.table({"x": rows[:, 0], "z": rows[:, 1], "y": rows @ [0.6, -0.3, 0.1]})
+    columns = {name: sf.between(-1, 1) for name in "xzy"}
+    lab.register("t", table, unit=sf.ROW, columns=columns, budget=sf.Budget(epsilon=50, delta=delta))
+    return lab
+
+
+@pytest.mark.parametrize(("delta", "joint"), [(0, True), (1e-6, False)])
+def test_products_have_the_noise_of_a_matrix_where_pure_epsilon_adds_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, delta: float, joint: bool
+) -> None:
+    solved = []
+    solve = NormalEquations.solve
+    monkeypatch.setattr(NormalEquations, "solve", lambda self: solved.append(self.joint) or solve(self))
+    model = (
+        _clinic(tmp_path / "lab", delta)
+        .session()
+        .fit(LinearRegression(epsilon=2), table="t", features=["x", "z"], target="y")
+    )
+    assert solved
+    assert set(solved) == {joint}
+    assert model.coef_ == pytest.approx([0.6, -0.3], abs=0.3)
+
+
+def test_a_fit_from_before_is_found_and_read_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As fits were, each block with noise of its own; now they would ask for one matrix."""
+    session = _clinic(tmp_path / "lab", 0).session()
+    asked = {"table": "t", "features": ["x", "z"], "target": "y"}
+    with monkeypatch.context() as patch:
+        patch.setattr("sfumato.curator.payer.Payer.adds_pure", lambda *_: False)
+        before = session.fit(LinearRegression(epsilon=2), **asked)
+    left = str(session.budget)
+    again = session.fit(LinearRegression(epsilon=2), **asked)
+    assert again.coef_.tolist() == before.coef_.tolist()
+    assert str(session.budget) == left

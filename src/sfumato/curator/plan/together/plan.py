@@ -161,7 +161,8 @@ def _spend_alone(
 ) -> Spend:
     """Return what a question could spend if it were asked alone for its part."""
     if not isinstance(spend, PureSpend):
-        return replace(spend, multiplier=spend.multiplier * root_up(1 / part))
+        # Marginals are put together from independent noise, and so are sums beside them.
+        return replace(spend, multiplier=spend.multiplier * root_up(1 / part), shaped=False)
     discovering = sum(each.discovers_keys for each in unique.values())
     return replace(
         spend,

@@ -220,7 +220,7 @@ class Pool:
             whole, *parts = spend.split(resolved.needs.shaped).sums
             keys = tuple(sorted(self.places(resolved)))
             yield keys, self._place(asked.shape), asked.part * whole
-            for summand, part in zip(resolved.sums_apart, parts, strict=True):
+            for summand, part in zip(resolved.list_apart(asked.shape), parts, strict=True):
                 yield keys, self.sums[self.name_sum(summand, keys)], asked.part * part
             return
         each_part = iter(spend.split(resolved.needs).sums)
@@ -370,6 +370,4 @@ class Pool:
             summand = list(self.sums)[block][0]
             noise = spend.noise(sensitivity, item.part) if sensitivity.l1 else None
             return NoisySum(summand, sensitivity, noise)
-        if not isinstance(spend, PureSpend):
-            raise AssertionError(spend)
-        return ShapedSum.calibrated(block.shape, sensitivity, spend.epsilon * item.part)
+        return ShapedSum.calibrated(block.shape, sensitivity, spend, item.part)

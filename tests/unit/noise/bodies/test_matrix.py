@@ -1,0 +1,117 @@
+"""Noise of a matrix: its law, that bits decide what more bits would, and what is refused."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.stats import chi2
+
+from sfumato.errors import UsageError
+from sfumato.noise import MatrixNoise
+from sfumato.noise.sampling.bits import OS
+from sfumato.noise.sampling.normal_draws import FIRST_BITS, draw_normals
+
+FALSE_ALARM = 1e-9
+"""Chance of a failure without cause; draws are seeded, so it never depends on luck."""
+
+
+class Seeded:
+    """Words for noise that only this test sees."""
+
+    def __init__(self) -> None:
+        self._rng = np.random.default_rng(3)
+
+    def words(self, count: int) -> NDArray[np.uint64]:
+        return self._rng.integers(0, 2**64, count, dtype=np.uint64)
+
+
+def _drawn(noise: MatrixNoise, count: int) -> NDArray[np.float64]:
+    zeros = np.zeros((noise.sums, count), dtype=np.int64)
+    return noise.release(zeros, source=Seeded()).astype(np.float64)
+
+
+def test_one_entry_is_laplace_noise_rounded() -> None:
+    """Two squares of normal numbers are an exponential one, and the difference of two of those is Laplace."""
+    scale, count = 3.0, 20_000
+    drawn = _drawn(MatrixNoise(1, Fraction(3)), count)[0]
+    inner = np.arange(-9, 10)
+    ends = inner + 0.5
+    below = np.where(ends < 0, np.exp(ends / scale) / 2, 1 - np.exp(-ends / scale) / 2)
+    law = np.diff(np.concatenate([[0.0], below, [1.0]]))
+    seen = np.bincount(np.clip(drawn, -9, 10).astype(int) + 9, minlength=20)
+    statistic = float(((seen - count * law) ** 2 / (count * law)).sum())
+    assert chi2.sf(statistic, len(law) - 1) > FALSE_ALARM
+
+
+def test_entries_are_spread_as_stated_and_uncorrelated() -> None:
+    noise, count = MatrixNoise(3, Fraction(10**6)), 8_000
+    drawn = _drawn(noise, count)
+    rows, columns = np.triu_indices(3)
+    expected = noise.deviation * np.where(rows == columns, np.sqrt(2), 1)
+    assert drawn.std(axis=1) == pytest.approx(expected, rel=0.05)
+    errors = [noise.expected_error(place) for place in range(6)]
+    assert np.abs(drawn).mean(axis=1) == pytest.approx(errors, rel=0.05)
+    assert np.abs(drawn.mean(axis=1)).max() < 6 * expected.max() / np.sqrt(count)
+    # Diagonals have no covariance either: each matrix is a sum of independent vectors' products.
+    assert np.abs(np.corrcoef(drawn) - np.eye(6)).max() < 0.07
+
+
+@pytest.mark.parametrize(("size", "place"), [(1, 0), (2, 0), (2, 1), (5, 1), (26, 1)])
+def test_half_widths_hold_as_often_as_they_say(size: int, place: int) -> None:
+    noise, count = MatrixNoise(size, Fraction(1000)), 4000 if size < 9 else 300
+    held = np.abs(_drawn(noise, count)[place]) <= noise.half_width(place, 0.9)
+    assert abs(held.mean() - 0.9) < 5 * np.sqrt(0.09 / count)
+
+
+@pytest.mark.parametrize("scale", [Fraction(7, 3), Fraction(2**26), Fraction(2**70, 3)])
+def test_leading_bits_decide_only_what_all_bits_would(scale: Fraction) -> None:
+    noise, cells = MatrixNoise(4, scale), 40
+    draws = draw_normals(cells * 2 * 4 * 5, OS)
+    found, clear = noise._round_all(draws, cells)
+    settled = [noise._settle(draws, at) for at in range(cells)]
+    assert all((found[at] == settled[at]).all() for at in range(cells) if clear[at])
+    # At the widest of these, 70 bits leave most draws open, which more bits decide.
+    assert clear.all() == (scale < 2**60)
+
+
+def test_more_bits_of_a_draw_begin_with_those_known() -> None:
+    draws = draw_normals(3000, OS)
+    limbs = draws.limbs()
+    for at in range(0, 3000, 7):
+        first = draws.floor_magnitude(at, FIRST_BITS)
+        assert first == sum(int(limb[at]) << 20 * place for place, limb in enumerate(limbs))
+        more = draws.floor_magnitude(at, FIRST_BITS + 200)
+        assert abs(more) >> 200 == abs(first)
+
+
+def test_what_it_costs_and_where_the_price_is_reached() -> None:
+    noise = MatrixNoise.calibrated(Fraction(1, 2), 25, 2)
+    assert noise.event(25).pure() == Fraction(1, 2)
+    one, other = [9, 12, 16], [0, 0, 0]  # (3, 4) times itself
+    assert noise.input_distance(one, other) == 25
+    # A row that is replaced adds one trace and takes another.
+    assert noise.input_distance([9, 0, 0], [0, 0, 16]) == 25
+
+
+def test_wide_numbers_and_cells_keep_their_shape() -> None:
+    exact = np.full((3, 2, 2), 2**70, dtype=object)
+    found = MatrixNoise(2, Fraction(5)).release(exact)
+    assert found.shape == (3, 2, 2)
+    assert abs(int(found[0, 0, 0]) - 2**70) < 10**4
+
+
+@pytest.mark.parametrize(
+    ("code", "made"),
+    [
+        ("SF-N631", lambda: MatrixNoise(2001, Fraction(1))),
+        ("SF-N631", lambda: MatrixNoise(2, Fraction(2**81))),
+        ("SF-N631", lambda: MatrixNoise(2, Fraction(1, 2000))),
+        ("SF-N628", lambda: MatrixNoise(2, Fraction(1)).release([1, 2])),
+        ("SF-N628", lambda: MatrixNoise(1, Fraction(1)).release(3)),
+        ("SF-N202", lambda: MatrixNoise(1, Fraction(1)).release([0.5])),
+    ],
+)
+def test_refusals(code: str, made: object) -> None:
+    with pytest.raises(UsageError, match=code):
+        made()  # type: ignore[operator]
