@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.noise.histograms import Histograms
+    from sfumato.noise.ordered.divided import RankedCells
     from sfumato.noise.sampling.bernoulli_exp import Gaps
     from sfumato.noise.sampling.bits import BitSource
     from sfumato.noise.sampling.integers import IntArray
@@ -44,7 +44,7 @@ class CellRanges:
     upto: IntArray
 
     @classmethod
-    def cover(cls, table: Histograms) -> CellRanges:
+    def cover(cls, table: RankedCells) -> CellRanges:
         """Return the ranges that hold all cells of every group."""
         edges = np.arange(table.groups + 1, dtype=np.int64) * table.cells
         ranks = table.rank(edges)
@@ -56,7 +56,7 @@ class CellRanges:
     def __getitem__(self, some: Any) -> CellRanges:
         return CellRanges(self.low[some], self.stop[some], self.before[some], self.upto[some])
 
-    def split(self, table: Histograms, cells: NDArray[np.int64]) -> tuple[CellRanges, CellRanges]:
+    def split(self, table: RankedCells, cells: NDArray[np.int64]) -> tuple[CellRanges, CellRanges]:
         """Return the cells up to a chosen one and those from it on; each side gets half of its rows."""
         # One more row in the chosen cell is one more row on exactly one side, so both sides together have the
         # sensitivity of the whole.
@@ -66,6 +66,10 @@ class CellRanges:
         return CellRanges(self.low, cells + 1, self.before, border), CellRanges(
             cells, self.stop, border, self.upto
         )
+
+    def merge(self, pieces: int) -> CellRanges:
+        """Return the ranges of whole cells in which these ranges of pieces lie, with the same rows."""
+        return CellRanges(self.low // pieces, -(-self.stop // pieces), self.before, self.upto)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +101,7 @@ class RankTarget:
         within = np.clip(self.share.numerator * rows + steps * self.offset, 0, steps * rows)
         return np.asarray(steps * parts.before + within, dtype=rows.dtype)
 
-    def distances(self, table: Histograms, parts: CellRanges, cells: NDArray[np.int64]) -> Gaps:
+    def distances(self, table: RankedCells, parts: CellRanges, cells: NDArray[np.int64]) -> Gaps:
         """Return how far the wanted rank lies outside the ranks of each cell's rows."""
         # A border cell may have rows outside its range. They lie on the far side of the wanted rank, so
         # leaving them out would change nothing.
@@ -110,7 +114,7 @@ class RankTarget:
         """Return the least distance of each band, from the first to the last."""
         return np.abs(np.arange(-self.bands, self.bands + 1)).astype(np.uint64) * np.uint64(self.width)
 
-    def band_edges(self, table: Histograms, parts: CellRanges) -> NDArray[np.int64]:
+    def band_edges(self, table: RankedCells, parts: CellRanges) -> NDArray[np.int64]:
         """Return, for each range, the cells where its bands begin, and where the last one ends."""
         # Below the wanted rank a cell is nearer than d if the rows up to it are more than wanted − d; above
         # it a cell is at least as far as d if the rows before it are wanted + d or more.
@@ -124,7 +128,7 @@ class RankTarget:
 
 
 def choose_cells(
-    table: Histograms, parts: CellRanges, target: RankTarget, source: BitSource
+    table: RankedCells, parts: CellRanges, target: RankTarget, source: BitSource
 ) -> NDArray[np.int64]:
     """Return a cell of each range, with a probability in proportion to e^(−distance / scale)."""
     chosen = np.zeros(len(parts), dtype=np.int64)
@@ -139,7 +143,7 @@ def choose_cells(
 
 
 def _try_cells(
-    table: Histograms, parts: CellRanges, target: RankTarget, source: BitSource
+    table: RankedCells, parts: CellRanges, target: RankTarget, source: BitSource
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Return a proposed cell of each range, and whether it is accepted."""
     weights, nearest, edges = (
