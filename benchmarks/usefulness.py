@@ -1,12 +1,13 @@
 """The error of private answers on real tables, beside OpenDP and Tumult Analytics at the same guarantee.
 
-    python benchmarks/usefulness.py [--draws 20000] [--study Adult] [--page docs/usefulness.md] [--plot errors.svg]
+    python benchmarks/usefulness.py [--draws 20000] [--study Adult] [--kept-peers]
+                                    [--page docs/usefulness.md] [--plot docs/images/usefulness.svg]
 
-Counts, averages, several averages at once, averages of a nullable column with a count beside them, variances,
-medians and quartiles, of all rows and by key; per patient (diabetes130), per user (MovieTweetings) and per row
-(Adult); at ε = 0.1 and 1, and with δ = 1e-6. Everyone gets the same rows, cut to the same number a unit, the
-same bounds, neighbours (add or remove a unit) and guarantee, and its best documented way of asking: see
-`parts/opendp_draws.py` and `parts/tumult_draws.py`.
+Counts, averages, several averages at once, averages of a nullable column with a count beside them,
+variances, medians and quartiles, of all rows and by key; per patient (diabetes130), per user
+(MovieTweetings) and per row (Adult); at ε = 0.1 and 1, and with δ = 1e-6. Everyone gets the same rows, cut
+to the same number a unit, the same bounds, neighbours (add or remove a unit) and guarantee, and its best
+documented way of asking: see `parts/opendp_draws.py` and `parts/tumult_draws.py`.
 
 With a δ everyone adds Gaussian noise to sums, whose price adds up by squares; OpenDP and Tumult at the
 largest ρ that is (ε, δ)-private. A single small question at (ε, δ) is answered more sharply by pure ε, by
@@ -17,8 +18,8 @@ parts of the declared range and that of a variance in parts of the largest there
 columns and groups; that of a count in rows. Answers are moved into the declared bounds, which costs nothing.
 Ours are drawn by our own plans, samplers and estimators, as they are and as they were before noise had the
 shape of a question; those of others by NumPy from the laws of noise that they state. `SFUMATO_PEERS` names
-the environment of the other libraries, else it is .venv-peers. Where one is missing its figures are taken from
-docs/measured, if they were measured before, and the output says so.
+the environment of the other libraries, else it is .venv-peers. Where one is missing its figures are taken
+from docs/measured, if they were measured before, and the output says so.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ from parts.usefulness_page import draw_chart, summarize, write_page
 from sfumato.privacy.calibration import rho_for
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
@@ -88,8 +89,8 @@ Laws = dict[str, list[dict[str, Any]]]
 def find_laws(study: Study, cells: list[Cell], path: Path) -> dict[Cell, Laws]:
     """Return how each library answers each cell.
 
-    They are asked at the largest ε: scales are in inverse proportion to ε, and with a δ to the root of ρ. Sums
-    by key have the noise of sums without, which is checked for the average.
+    They are asked at the largest ε: scales are in inverse proportion to ε, and with a δ to the root of ρ.
+    Sums by key have the noise of sums without, which is checked for the average.
     """
     asked = [
         cell
@@ -193,7 +194,7 @@ def measure_cell(lab: Any, cell: Cell, groups: list[Group], laws: Laws, draws: i
 
 
 def choose_way(
-    ways: list[dict[str, Floats]], errors: dict[str, Callable[[Floats], Error]]
+    ways: list[dict[str, Floats]], errors: Mapping[str, Callable[[Floats], Error]]
 ) -> dict[str, Error]:
     """Return the errors of the way with the smallest product of them, which the rows may decide."""
     found = [{figure: error(way[figure]) for figure, error in errors.items()} for way in ways]

@@ -94,5 +94,3 @@ def read_kept() -> list[Measured]:
         )
         for each in json.loads(KEPT.read_text(encoding="utf-8"))
     ]
-
-

@@ -1,4 +1,4 @@
-"""Our own answers to the questions of `usefulness.py`, many to each: planned, read, noised and computed as ever.
+"""Our own answers to the questions of `usefulness.py`, many to each.
 
 A question is planned as the door plans it, and the engine reads its exact integers once. Each draw is then a
 cell more of one long answer: the same steps add noise to it, and the same estimators read it. One whole

@@ -124,15 +124,13 @@ class Study:
     numbers: tuple[Number, ...]
     ranked: Number
     """The number that has quantiles."""
-    nullable: bool
-    """Whether there is a second copy of each number, which is missing in some rows."""
     key: str
     read: Callable[[], pa.Table]
 
     @property
     def nullable_numbers(self) -> tuple[Number, ...]:
-        """The numbers that are missing in some rows."""
-        return tuple(replace(each, name=_nullable(each.name)) for each in self.numbers if self.nullable)
+        """A second copy of each number, which may be missing; where a table has a reason, it is in some rows."""
+        return tuple(replace(each, name=_nullable(each.name)) for each in self.numbers)
 
     @property
     def columns(self) -> tuple[Number, ...]:
@@ -243,7 +241,9 @@ def _tweets() -> pa.Table:
     with gzip.open(DATA / "movietweetings100k" / "ratings.dat.gz", "rt") as lines:
         user, _, rating, seconds = np.array([line.split("::") for line in lines], dtype=np.int64).T
     month = seconds.astype("datetime64[s]").astype("datetime64[M]").astype(str)
-    return pa.table({"user_id": user, "rating": rating, "hour": seconds // 3600 % 24, "month": month})
+    numbers = {"rating": rating, "hour": seconds // 3600 % 24}
+    nowhere = np.zeros(len(user), dtype=np.bool_)
+    return pa.table({"user_id": user, **numbers, **_with_nulls(numbers, nowhere), "month": month})
 
 
 def _adult() -> pa.Table:
@@ -282,7 +282,7 @@ _ADULT = (
 )
 
 STUDIES = (
-    Study("diabetes130", "patient_nbr", 3, _DIABETES, _DIABETES[1], True, "age", _diabetes),
-    Study("MovieTweetings", "user_id", 20, _TWEETS, _TWEETS[1], False, "month", _tweets),
-    Study("Adult", None, 1, _ADULT, _ADULT[1], True, "education", _adult),
+    Study("diabetes130", "patient_nbr", 3, _DIABETES, _DIABETES[1], "age", _diabetes),
+    Study("MovieTweetings", "user_id", 20, _TWEETS, _TWEETS[1], "month", _tweets),
+    Study("Adult", None, 1, _ADULT, _ADULT[1], "education", _adult),
 )

@@ -107,7 +107,7 @@ def own_aggregates(asked: Asked, cell: dict[str, Any]) -> dict[str, Any]:
 
 
 def sums_and_count(asked: Asked, cell: dict[str, Any]) -> dict[str, Any]:
-    """Return the law where deviations are summed, and one count is asked for, or two where some are missing."""
+    """Return the law where deviations are summed, and counts are asked for once."""
     squares, nullable = cell["squares"], cell["nullable"]
     counted = cell["counts_rows"] or not nullable
     queries = len(cell["columns"]) * (1 + squares + nullable) + counted

@@ -110,6 +110,20 @@ class RankTarget:
         gaps = np.maximum(np.maximum(above, below), 0)
         return np.asarray(gaps, dtype=object if gaps.dtype == object else np.uint64)
 
+    def find_inner(self, table: RankedCells, parts: CellRanges) -> tuple[NDArray[np.int64], Gaps]:
+        """Return the cell of each range that holds the wanted rank, and how far within its ranks that lies.
+
+        The depth is 0 where the rank is between cells, or where there are no rows.
+        """
+        wanted, steps = self.ranks(parts), self.share.denominator
+        row = wanted // steps
+        cells = np.clip(table.cell_at_rank(row), parts.low, parts.stop - 1)
+        # Rows of a border cell that belong to the other side do not count.
+        start = steps * np.maximum(table.rank(cells), parts.before)
+        end = steps * np.minimum(table.rank(cells + 1), parts.upto)
+        depth = np.where(row < parts.upto, np.maximum(np.minimum(wanted - start, end - wanted), 0), 0)
+        return cells, np.asarray(depth, dtype=object if depth.dtype == object else np.uint64)
+
     def band_distances(self) -> Gaps:
         """Return the least distance of each band, from the first to the last."""
         return np.abs(np.arange(-self.bands, self.bands + 1)).astype(np.uint64) * np.uint64(self.width)
@@ -130,7 +144,10 @@ class RankTarget:
 def choose_cells(
     table: RankedCells, parts: CellRanges, target: RankTarget, source: BitSource
 ) -> NDArray[np.int64]:
-    """Return a cell of each range, with a probability in proportion to e^(−distance / scale)."""
+    """Return a cell of each range, with a probability in proportion to e^(−distance / scale).
+
+    A cell that holds the wanted rank has its depth as a negative distance.
+    """
     chosen = np.zeros(len(parts), dtype=np.int64)
     left = np.arange(len(parts))
     while left.size:
@@ -151,10 +168,22 @@ def _try_cells(
         target.band_distances(),
         target.band_edges(table, parts),
     )
-    bands, offsets = weights.pick_each(nearest, np.diff(edges, axis=1).astype(np.uint64), source)
-    cells = edges[np.arange(len(parts)), bands] + offsets
-    excess = target.distances(table, parts, cells) - nearest[bands]
-    kept = excess == 0
+    # A cell that holds the wanted rank is taken out of the band in the middle and stands alone after all of
+    # them. Every other cell is further away by its depth.
+    inner, depth = target.find_inner(table, parts)
+    has_inner, middle, alone = depth > 0, target.bands, nearest.size
+    lengths = np.diff(edges, axis=1)
+    lengths[:, middle] -= has_inner
+    gaps = np.concatenate([nearest + depth[:, None], np.zeros_like(depth)[:, None]], axis=1)
+    bands, offsets = weights.pick_each(
+        gaps, np.concatenate([lengths, has_inner[:, None]], axis=1).astype(np.uint64), source
+    )
+    cells = edges[np.arange(len(parts)), np.minimum(bands, alone - 1)] + offsets
+    cells += has_inner & (bands == middle) & (cells >= inner)
+    kept = bands == alone
+    cells[kept] = inner[kept]
+    excess = target.distances(table, parts, cells) - np.append(nearest, nearest[middle])[bands]
+    kept |= excess == 0
     further = np.flatnonzero(~kept)
     kept[further] = weights.flip(excess[further], source)
     return cells, kept
