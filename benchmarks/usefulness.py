@@ -15,7 +15,8 @@ everyone: those are the cells without δ. Quantiles have whichever is sharper, w
 
 An error is the mean distance from the exact answer on those rows. That of an average or a quantile is in
 parts of the declared range and that of a variance in parts of the largest there can be, averaged over
-columns and groups; that of a count in rows. Answers are moved into the declared bounds, which costs nothing.
+columns and groups; that of a count in rows. Answers are moved into the declared bounds, which costs nothing;
+where ours says that there may be no rows, what a uniform law over the bounds has stands in its place.
 Ours are drawn by our own plans, samplers and estimators, as they are and as they were before noise had the
 shape of a question; those of others by NumPy from the laws of noise that they state. `SFUMATO_PEERS` names
 the environment of the other libraries, else it is .venv-peers. Where one is missing its figures are taken
@@ -171,7 +172,12 @@ def measure_cell(lab: Any, cell: Cell, groups: list[Group], laws: Laws, draws: i
         for name, ways in laws.items()
     }
     errors = {
-        figure: partial(Error.of, truth=exact(groups, cell, figure), bounds=ranges(cell, figure))
+        figure: partial(
+            Error.of,
+            truth=exact(groups, cell, figure),
+            bounds=ranges(cell, figure),
+            is_variance=figure.endswith("variance"),
+        )
         for figure in cell.figures
     }
     peers = {name: choose_way(ways, errors) for name, ways in drawn.items()}

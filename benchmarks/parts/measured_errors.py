@@ -28,13 +28,19 @@ class Error:
     """What 95 % of the errors are below."""
 
     @classmethod
-    def of(cls, answers: Floats, truth: Floats, bounds: tuple[Floats, Floats]) -> Error:
-        """Return the error of answers, one layer a draw, in parts of the range where there is one."""
+    def of(
+        cls, answers: Floats, truth: Floats, bounds: tuple[Floats, Floats], is_variance: bool = False
+    ) -> Error:
+        """Return the error of answers, one layer a draw, in parts of the range where there is one.
+
+        A missing answer says that there may be no rows: in its place stands what a uniform law over the
+        bounds has, the middle for an average and a third of the largest for a variance.
+        """
         low, high = bounds
         bounded = bool(np.isfinite(high).all())
         width = high - low if bounded else np.ones_like(low)
-        middle = (low + high) / 2 if bounded else np.zeros_like(low)
-        inside = np.where(np.isnan(answers), middle[..., None], answers)
+        unknown = np.where(is_variance, high / 3, (low + high) / 2) if bounded else np.zeros_like(low)
+        inside = np.where(np.isnan(answers), unknown[..., None], answers)
         inside = np.clip(inside, low[..., None], high[..., None])
         errors = np.abs(inside - truth[..., None]) / width[..., None]
         each = errors.mean(axis=(0, 1))

@@ -129,7 +129,7 @@ class Study:
 
     @property
     def nullable_numbers(self) -> tuple[Number, ...]:
-        """A second copy of each number, which may be missing; where a table has a reason, it is in some rows."""
+        """A second copy of each number, which may be missing, and is in some rows of most tables."""
         return tuple(replace(each, name=_nullable(each.name)) for each in self.numbers)
 
     @property
