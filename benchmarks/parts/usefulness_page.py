@@ -92,6 +92,7 @@ def write_page(measured: Sequence[Measured]) -> str:
             *_table(
                 ["", "cells", "median error", "median half-width", "largest ratio", "in"], _peers(measured)
             ),
+            _CHART,
             _BEFORE,
             *_table(["figure", "error", "half-width"], _before(measured)),
             _CLINIC,
@@ -201,6 +202,7 @@ half the error for the same privacy. Where both laws are the same, as for a sing
 With a δ all three libraries add Gaussian noise to sums. A single question at (ε, δ) is answered more
 sharply at pure ε, by all of them; a δ pays where many questions share a budget.
 """
+_CHART = "\n![Our error in parts of that of others, by question](images/usefulness.svg)"
 _BEFORE = """
 ## Beside ourselves
 
