@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import hypot
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -122,9 +123,16 @@ def _peers(measured: Sequence[Measured]) -> Iterable[list[str]]:
                 str(len(cells)),
                 f"×{median(ratio(each.ours, each.peers[name]) for each in cells):.2f}",
                 f"×{median(width_ratio(each.ours, each.peers[name]) for each in cells):.2f}",
-                f"×{ratio(worst.ours, worst.peers[name]):.2f}",
+                _with_deviation(worst.ours, worst.peers[name]),
                 worst.name,
             ]
+
+
+def _with_deviation(ours: Error, other: Error) -> str:
+    """Return a ratio with its standard error, which is large where answers are almost always right."""
+    found = ratio(ours, other)
+    spread = found * hypot(*(divide(each.deviation, each.mean) for each in (ours, other)))
+    return f"×{found:.2f} ± {spread:.1g}"
 
 
 def _before(measured: Sequence[Measured]) -> Iterable[list[str]]:
