@@ -50,6 +50,7 @@ bench: $(VENV)/.installed-dev $(PEERS)/.installed $(PEERS)/tumult/.installed
 	@set -e; for script in $(sort $(wildcard benchmarks/peers/*.py)); do echo "== $$script"; \
 	  PYTHONPATH=src $(PEERS)/bin/python $$script; done
 	@$(BIN)/python benchmarks/learners.py --page docs/learn-measured.md --plot docs/images/learners.svg
+	@$(BIN)/python benchmarks/usefulness.py --page docs/usefulness.md --plot docs/images/usefulness.svg
 	@$(BIN)/python benchmarks/local.py --plot docs/images/local.svg
 	@$(BIN)/python benchmarks/deep_speed.py --kept --page docs/deep-speed.md
 	@$(BIN)/python benchmarks/deep_accuracy.py --page docs/deep-measured.md --plot docs/images/deep-accuracy.svg

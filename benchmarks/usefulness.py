@@ -1,220 +1,250 @@
 """The error of private answers on real tables, beside OpenDP and Tumult Analytics at the same guarantee.
 
-    python benchmarks/usefulness.py [--draws 200] [--epsilon 1] [--study Adult] [--plot errors.png]
+    python benchmarks/usefulness.py [--draws 20000] [--study Adult] [--kept-peers]
+                                    [--page docs/usefulness.md] [--plot docs/images/usefulness.svg]
 
-Counts, means and medians, of all rows and by key; per patient (diabetes130), per user (MovieTweetings) and
-per row (Adult). Everyone gets the same rows, cut to the same number a unit, the same bounds and the same ε.
-Means and medians are moved into the declared bounds, which costs nothing and only some do by themselves.
-An error is the distance from the exact answer on those rows, for a group-by averaged over the groups; "cut"
-is how far that exact answer lies from the one on all rows. Ours are whole releases, each at an ε that is 1e-9
-larger than the one before. The output says which library is not installed and which question is refused.
+Counts, averages, several averages at once, averages of a nullable column with a count beside them,
+variances, medians and quartiles, of all rows and by key; per patient (diabetes130), per user
+(MovieTweetings) and per row (Adult); at ε = 0.1 and 1, and with δ = 1e-6. Everyone gets the same rows, cut
+to the same number a unit, the same bounds, neighbours (add or remove a unit) and guarantee, and its best
+documented way of asking: see `parts/opendp_draws.py` and `parts/tumult_draws.py`.
+
+With a δ everyone adds Gaussian noise to sums, whose price adds up by squares; OpenDP and Tumult at the
+largest ρ that is (ε, δ)-private. A single small question at (ε, δ) is answered more sharply by pure ε, by
+everyone: those are the cells without δ. Quantiles have whichever is sharper, with everyone.
+
+An error is the mean distance from the exact answer on those rows. That of an average or a quantile is in
+parts of the declared range and that of a variance in parts of the largest there can be, averaged over
+columns and groups; that of a count in rows. Answers are moved into the declared bounds, which costs nothing;
+where ours says that there may be no rows, what a uniform law over the bounds has stands in its place.
+Ours are drawn by our own plans, samplers and estimators, as they are and as they were before noise had the
+shape of a question; those of others by NumPy from the laws of noise that they state. `SFUMATO_PEERS` names
+the environment of the other libraries, else it is .venv-peers. Where one is missing its figures are taken
+from docs/measured, if they were measured before, and the output says so.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
+import os
 import tempfile
-from dataclasses import dataclass
+import time
+from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow.parquet as pq
 
-import sfumato as sf
+from parts import our_draws, peer_laws
+from parts.measured_errors import Error, Measured, divide, read_kept, write_kept
 from parts.measuring import from_child
-from parts.peak import refusal
-from parts.studies import DATA, ROOT, STUDIES, Study, cut, exact, name_of
+from parts.studies import DATA, EPSILONS, ROOT, SEED, STUDIES, Cell, Study, cut, exact, ranges, split_groups
+from parts.usefulness_page import draw_chart, summarize, write_page
+from sfumato.privacy.calibration import rho_for
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping
 
-    import pyarrow as pa
     from numpy.typing import NDArray
 
+    from parts.studies import Group
+
+    Floats = NDArray[np.float64]
+
 PARTS = Path(__file__).parent / "parts"
-PEERS = ROOT / ".venv-peers"
+PEERS = Path(os.environ.get("SFUMATO_PEERS", ROOT / ".venv-peers"))
 LIBRARIES = {
     "OpenDP": (PEERS / "bin" / "python", PARTS / "opendp_draws.py"),
     "Tumult": (PEERS / "tumult" / "bin" / "python", PARTS / "tumult_draws.py"),
 }
-OURS = "sfumato"
-TINY = 1e-9
+FEWEST = 500
 
 
-@dataclass(frozen=True, slots=True)
-class Error:
-    """The mean absolute error of one system in one cell, and its standard error."""
-
-    mean: float
-    deviation: float
-
-    @classmethod
-    def of(cls, answers: NDArray[np.float64], truth: NDArray[np.float64]) -> Error:
-        each = np.abs(answers - truth).mean(axis=1)
-        return cls(float(each.mean()), float(each.std(ddof=1) / np.sqrt(len(each))))
-
-    def at_most(self, other: Error) -> bool:
-        """Not larger, within two standard errors of the difference."""
-        return self.mean - other.mean <= 2 * float(np.hypot(self.deviation, other.deviation))
-
-    def __str__(self) -> str:
-        return f"{self.mean:.4g} ± {self.deviation:.2g}"
-
-
-# ---- ours --------------------------------------------------------------------------------------------------
-
-
-def registered(folder: Path, study: Study, path: Path, keys: list[str]) -> sf.Lab:
-    lab = sf.create(folder)
-    numbers = {name: sf.between(low, high, step=1) for name, low, high in (study.mean, study.median)}
-    unit = sf.ROW if study.unit is None else sf.Unit(study.unit, max_rows=study.max_rows)
-    columns: dict[str, Any] = {**numbers, study.key: sf.one_of(*keys)}
-    lab.register("t", path, unit=unit, columns=columns, budget=sf.Budget(epsilon=1_000_000))
-    return lab
-
-
-def sql(cell: dict[str, Any]) -> str:
-    figure = {"count": "COUNT(*)", "mean": "AVG({column})", "median": "MEDIAN({column})"}[cell["kind"]]
-    shown = f"{figure.format(**cell)} AS x"
-    return (
-        f"SELECT {cell['key']}, {shown} FROM t GROUP BY {cell['key']}"
-        if cell["key"]
-        else f"SELECT {shown} FROM t"
-    )
-
-
-def our_answers(lab: sf.Lab, cell: dict[str, Any], draws: int, epsilon: float) -> Any:
-    """A list of numbers for each release, or the code of the refusal."""
-    try:
-        query = lab.session().sql(sql(cell))
-        released = [query.release(epsilon=epsilon + (i + 1) * TINY).to_arrow() for i in range(draws)]
-    except Exception as error:  # the table goes on with the next cell and says so
-        return refusal(error)
-    middle = (cell["low"] + cell["high"]) / 2
-    return [[middle if x is None else x for x in answer["x"].to_pylist()] for answer in released]
-
-
-# ---- everyone ----------------------------------------------------------------------------------------------
-
-
-def peer_answers(request: dict[str, Any]) -> dict[str, Any]:
-    """Return for each library its answers to every cell, or why there are none."""
+def ask_peers(request: dict[str, Any]) -> dict[str, Any]:
+    """Return for each library its laws of noise for every cell, or why there are none."""
     found: dict[str, Any] = {}
     for name, (python, script) in LIBRARIES.items():
         if not python.exists():
-            found[name] = f"not installed: no {python.relative_to(ROOT)}; `make bench` makes it"
+            found[name] = "it is not installed; `make bench` installs it"
             continue
-        answered = from_child(script, request, str(python))
-        found |= {name: answered["refused"]} if "refused" in answered else answered
+        began = time.perf_counter()
+        answered: Any = from_child(script, request, str(python))
+        found[name] = answered["refused"] if isinstance(answered, dict) else answered
+        print(f"  asked {name} in {time.perf_counter() - began:.0f} s", flush=True)
+    return {name: each for name, each in found.items() if not _is_missing(name, each)}
+
+
+def _is_missing(name: str, answered: Any) -> bool:
+    if isinstance(answered, str):
+        print(f"  {name}: NOT MEASURED: {answered}", flush=True)
+    return isinstance(answered, str)
+
+
+Laws = dict[str, list[dict[str, Any]]]
+"""The ways in which each library can answer a question, each with the law of its noise."""
+
+
+def find_laws(study: Study, cells: list[Cell], path: Path) -> dict[Cell, Laws]:
+    """Return how each library answers each cell.
+
+    They are asked at the largest ε: scales are in inverse proportion to ε, and with a δ to the root of ρ.
+    Sums by key have the noise of sums without, which is checked for the average.
+    """
+    asked = [
+        cell
+        for cell in cells
+        if cell.epsilon == max(EPSILONS) and (cell.key is None or cell.shares or cell.kind == "average")
+    ]
+    request = {
+        "path": str(path),
+        "unit": study.unit,
+        "max_rows": study.max_rows,
+        "numbers": [asdict(number) for number in study.columns],
+        "cells": [cell.request(_rho(cell)) for cell in asked],
+    }
+    peers = ask_peers(request)
+    found = [{name: laws[at] for name, laws in peers.items()} for at in range(len(asked))]
+    check_keys(asked, found)
+    places = {_alike(cell): at for at, cell in reversed(list(enumerate(asked)))}
+    return {cell: _rescale(found[places[_alike(cell)]], asked[places[_alike(cell)]], cell) for cell in cells}
+
+
+def check_keys(asked: list[Cell], found: list[Laws]) -> None:
+    """Raise where sums by key have another noise than sums without."""
+    averages = [(cell.delta, laws) for cell, laws in zip(asked, found, strict=True) if cell.kind == "average"]
+    for delta, laws in averages:
+        if any(laws != other for other_delta, other in averages if other_delta == delta):
+            raise AssertionError(f"by key and without: {averages}")
+
+
+def _alike(cell: Cell) -> Cell:
+    """Return the cell as it is asked: without its ε, and sums without a key."""
+    return replace(cell, epsilon=0.0) if cell.shares else replace(cell, epsilon=0.0, key=None, keys=())
+
+
+def _rescale(laws: Laws, asked: Cell, cell: Cell) -> Laws:
+    factors = {"epsilon": asked.epsilon / cell.epsilon}
+    one, other = _rho(asked), _rho(cell)
+    if one and other:
+        factors["rho"] = (one / other) ** 0.5
+    return {name: [peer_laws.rescale(law, factors[law["by"]]) for law in ways] for name, ways in laws.items()}
+
+
+def _rho(cell: Cell) -> float | None:
+    return float(rho_for(cell.epsilon, cell.delta)) if cell.delta else None
+
+
+def measure_study(folder: Path, study: Study, draws: int, asks_peers: bool) -> list[Measured]:
+    """Measure every cell of one table."""
+    whole = study.read()
+    rows = cut(whole, study)
+    keys = sorted({str(key) for key in whole[study.key].to_pylist()})
+    path, cells = folder / "rows.parquet", study.cells(keys)
+    pq.write_table(rows, path)
+    print(f"\n{study.name}: {rows.num_rows:,} of {whole.num_rows:,} rows, at most {study.max_rows} a unit")
+    laws = find_laws(study, cells, path) if asks_peers else {}
+    budgets = {False: our_draws.LARGE, True: our_draws.LARGE_WITH_DELTA}
+    labs = {
+        with_delta: our_draws.register(folder / f"lab-{with_delta}", study, path, keys, budget)
+        for with_delta, budget in budgets.items()
+    }
+    found = []
+    for cell in cells:
+        groups = split_groups(rows, cell)
+        found += measure_cell(labs[bool(cell.delta)], cell, groups, laws.get(cell, {}), draws)
     return found
 
 
-def studied(folder: Path, study: Study, options: argparse.Namespace) -> list[tuple[str, dict[str, Error]]]:
-    """Print every cell of one table; what was measured comes back, for a picture."""
-    whole = study.read()
-    kept = cut(whole, study)
-    keys = sorted({str(key) for key in whole[study.key].to_pylist()})
-    path, cells = folder / "rows.parquet", study.cells(keys)
-    pq.write_table(kept, path)
-    lab = registered(folder / "lab", study, path, keys)
-    unit, draws, epsilon = study.unit, options.draws, options.epsilon
-    request = {
-        "path": str(path),
-        "unit": unit,
-        "max_rows": study.max_rows,
-        "cells": cells,
-        "draws": draws,
-        "epsilon": epsilon,
+def measure_cell(lab: Any, cell: Cell, groups: list[Group], laws: Laws, draws: int) -> list[Measured]:
+    """Measure every figure of one question."""
+    times = max(FEWEST, draws // len(groups))
+    query, plan = our_draws.ask(lab, cell)
+    bare = plan.with_shape(False)
+    engine = query.payer.lab.engine
+    ours = our_draws.draw_answers(plan, engine, cell, times)
+    before = our_draws.draw_answers(bare, engine, cell, times) if bare is not plan else None
+    rng = np.random.default_rng(SEED)
+    drawn = {
+        name: [peer_laws.draw_answers(law, cell, groups, times, rng) for law in ways]
+        for name, ways in laws.items()
     }
-    rows = f"{kept.num_rows:,} of {whole.num_rows:,} rows"
-    print(f"\n{study.name}: {rows}, at most {study.max_rows} a {unit or 'row'}")
-    peers = peer_answers(request)
-    for name, why in peers.items():
-        if isinstance(why, str):
-            print(f"{name}: NOT MEASURED: {why}")
-    mine = [our_answers(lab, cell, draws, epsilon) for cell in cells]
-    everyone = {
-        OURS: mine,
-        **{name: answers for name, answers in peers.items() if not isinstance(answers, str)},
+    errors = {
+        figure: partial(
+            Error.of,
+            truth=exact(groups, cell, figure),
+            bounds=ranges(cell, figure),
+            is_variance=figure.endswith("variance"),
+        )
+        for figure in cell.figures
     }
-    return [
-        (f"{study.name}: {name_of(cell)}", _cell(at, cell, everyone, whole, kept))
-        for at, cell in enumerate(cells)
+    peers = {name: choose_way(ways, errors) for name, ways in drawn.items()}
+    found = [
+        Measured(
+            cell.name(figure),
+            figure,
+            cell.study,
+            cell.key is not None,
+            cell.epsilon,
+            cell.delta,
+            error(ours[figure]),
+            None if before is None else error(before[figure]),
+            {name: best[figure] for name, best in peers.items()},
+        )
+        for figure, error in errors.items()
     ]
+    print("\n".join(f"  {describe(each)}" for each in found), flush=True)
+    return found
 
 
-def _cell(
-    at: int, cell: dict[str, Any], everyone: dict[str, Any], whole: pa.Table, kept: pa.Table
+def choose_way(
+    ways: list[dict[str, Floats]], errors: Mapping[str, Callable[[Floats], Error]]
 ) -> dict[str, Error]:
-    truth = exact(kept, cell)
-    bias = np.abs(truth - exact(whole, cell)).mean()
-    answers = {name: cells[at] for name, cells in everyone.items() if cells[at] is not None}
-    numbers = {name: possible(given, cell) for name, given in answers.items() if not isinstance(given, str)}
-    errors = {name: Error.of(given, truth) for name, given in numbers.items()}
-    refused = [
-        f"{name} not supported yet: {given}" for name, given in answers.items() if isinstance(given, str)
+    """Return the errors of the way with the smallest product of them, which the rows may decide."""
+    found = [{figure: error(way[figure]) for figure, error in errors.items()} for way in ways]
+    return min(found, key=lambda each: math.prod(error.mean for error in each.values()))
+
+
+def describe(cell: Measured) -> str:
+    """Return one line about a cell."""
+    parts = [f"ours {cell.ours.mean:.4g} ± {cell.ours.deviation:.1g}"]
+    others = {**({"before": cell.before} if cell.before else {}), **cell.peers}
+    parts += [
+        f"{name} {each.mean:.4g} (×{divide(cell.ours.mean, each.mean):.3f}, "
+        f"half-widths ×{divide(cell.ours.half_width, each.half_width):.3f})"
+        for name, each in others.items()
     ]
-    shown = [f"{name} {error}{_verdict(errors, name)}" for name, error in errors.items()]
-    print(f"  {name_of(cell):38} cut {bias:<8.3g} {'; '.join([*refused, *shown])}", flush=True)
-    return errors
-
-
-def possible(answers: Any, cell: dict[str, Any]) -> NDArray[np.float64]:
-    """Answers within the bounds of the column; a count has none."""
-    numbers = np.array(answers, dtype=float)
-    return numbers if cell["column"] is None else np.clip(numbers, cell["low"], cell["high"])
-
-
-def _verdict(errors: dict[str, Error], name: str) -> str:
-    if name == OURS or OURS not in errors:
-        return ""
-    return f" (ours {'at most that' if errors[OURS].at_most(errors[name]) else 'LARGER'})"
-
-
-def drawing(measured: Sequence[tuple[str, dict[str, Error]]], path: Path) -> None:
-    """Each error as a multiple of ours, with two standard errors."""
-    from sfumato.viz import grouped_bars
-
-    bars = [
-        (cell, name, error.mean / errors[OURS].mean, 2 * error.deviation / errors[OURS].mean)
-        for cell, errors in measured
-        if OURS in errors and errors[OURS].mean > 0
-        for name, error in errors.items()
-    ]
-    labels, series, height, spread = zip(*bars, strict=True)
-    low, high = np.subtract(height, spread), np.add(height, spread)
-    title = "Error as a multiple of ours, at the same guarantee"
-    grouped_bars(labels, series, height, low, high, title=title, y="error / ours", group="system").save(path)
-    print(f"\ndrawn: {path}")
+    return f"{cell.name:75} {'; '.join(parts)}"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--draws", type=int, default=200)
-    parser.add_argument("--epsilon", type=float, default=1.0)
-    parser.add_argument("--plot", type=Path)
+    parser.add_argument(
+        "--draws", type=int, default=20_000, help="answers to each question, divided by groups"
+    )
     parser.add_argument("--study", choices=[study.name for study in STUDIES], help="one table instead of all")
+    parser.add_argument("--kept-peers", action="store_true", help="take others' figures from docs/measured")
+    parser.add_argument("--page", type=Path, help="write this page, and keep the figures in docs/measured")
+    parser.add_argument("--plot", type=Path)
     options = parser.parse_args()
     if not DATA.exists():
         print(f"NOT MEASURED: there is no data at {DATA}; SFUMATO_DATA says where it is")
         return
-    print(f"mean absolute error ± its standard error, {options.draws} draws, pure ε = {options.epsilon}")
-    measured = []
+    measured: list[Measured] = []
     for study in (each for each in STUDIES if options.study in (None, each.name)):
         with tempfile.TemporaryDirectory() as scratch:
-            measured += studied(Path(scratch), study, options)
-    worse = [
-        (cell, name) for cell, errors in measured for name in errors if "LARGER" in _verdict(errors, name)
-    ]
-    compared = sum(len(errors) - 1 for _, errors in measured if OURS in errors)
-    print(
-        f"\nours is larger in {len(worse)} of {compared} comparisons"
-        + "".join(f"\n  {a}: {b}" for a, b in worse)
-    )
-    print(f"(of {compared} equal laws about {compared / 44:.1f} would look larger by luck)")
+            measured += measure_study(Path(scratch), study, options.draws, not options.kept_peers)
+    kept = {each.name: each.peers for each in read_kept()}
+    for each in measured:
+        each.peers = {**kept.get(each.name, {}), **each.peers}
+    print("\n".join(["", *summarize(measured)]))
+    if options.page:
+        write_kept(measured)
+        options.page.write_text(write_page(read_kept()), encoding="utf-8")
     if options.plot:
-        drawing(measured, options.plot)
+        draw_chart(measured, options.plot)
 
 
 if __name__ == "__main__":

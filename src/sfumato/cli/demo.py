@@ -13,6 +13,8 @@ from sfumato.cli.output import print_heading, print_styled, print_text, show_tab
 from sfumato.errors import BudgetError, UsageError
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from sfumato.lab.session import Session
     from sfumato.viz import Chart
 
@@ -77,6 +79,16 @@ def _find_free(folder: Path) -> Path:
 def _clinic(folder: Path) -> sf.Lab:
     print_heading("A clinic")
     visits = clinic.visits()
+    lab = create_clinic(folder, visits)
+    print_text(
+        f"{clinic.PATIENTS:,} patients with {visits.num_rows:,} visits; each is protected with all visits."
+    )
+    print_text(lab.budget)
+    return lab
+
+
+def create_clinic(folder: Path, visits: pa.Table) -> sf.Lab:
+    """Return a lab with the visits and an analyst, as the tour uses it."""
     lab = sf.create(folder)
     lab.register(
         "visits",
@@ -91,10 +103,6 @@ def _clinic(folder: Path) -> sf.Lab:
         budget=sf.Budget(epsilon=2, delta=1e-7),
     )
     lab.grant("ada", epsilon=1)
-    print_text(
-        f"{clinic.PATIENTS:,} patients with {visits.num_rows:,} visits; each is protected with all visits."
-    )
-    print_text(lab.budget)
     return lab
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from sfumato.errors import UsageError
 from sfumato.noise.audit_hook import observed
 from sfumato.noise.histograms import parse_single_histogram
+from sfumato.noise.ordered.divided import DividedCells, count_pieces
 from sfumato.noise.ordered.ranks import CellRanges, RankTarget, choose_cells
 from sfumato.noise.sampling.bits import OS
 from sfumato.noise.selection import expected_shortfall, likely_shortfall, require_scale
@@ -194,8 +195,9 @@ class QuantilesMechanism:
     Assumes  : the histogram holds exact counts over a public grid; how long a draw takes is not observed.
 
     The answers ascend. Errors are in rows, as for `QuantileMechanism`, and add up along the levels. They grow
-    with `crowd`, the most rows that a cell holds, as each level halves the rows of the cell that it chose.
-    That number is itself private, so a plan has to assume one.
+    with `crowd`, the most rows that a cell holds, as each level cuts the cell that it chose at a place that
+    is right up to a piece of its rows (`DividedCells`). That number is itself private, so a plan has to
+    assume one.
     """
 
     epsilon: Fraction
@@ -233,12 +235,17 @@ class QuantilesMechanism:
 
     def expected_error(self, cells: int, crowd: int = 1) -> float:
         """Return a bound on how many rows each answer is off on average."""
-        return self.levels * expected_shortfall(self._scale, cells) + self._split_error(crowd)
+        before = (self.levels - 1) * expected_shortfall(self._scale, cells * count_pieces(cells))
+        return before + expected_shortfall(self._scale, cells) + self._split_error(cells, crowd)
 
     def rank_error(self, cells: int, confidence: Number, crowd: int = 1) -> int:
         """Return a bound, at this confidence for all answers, on how many rows each is off."""
         surer = 1 - (1 - parse_confidence(confidence)) / len(self.shares)
-        return self.levels * (likely_shortfall(self._scale, cells, surer) + 1) + self._split_error(crowd)
+        before, last = (
+            likely_shortfall(self._scale, places, surer) + 1
+            for places in (cells * count_pieces(cells), cells)
+        )
+        return (self.levels - 1) * before + last + self._split_error(cells, crowd)
 
     def share_interval(self, cells: int, rows: int, confidence: Number, crowd: int = 1) -> tuple[Span, ...]:
         """Return, for every answer, the shares that hold the share whose quantile it is."""
@@ -250,9 +257,10 @@ class QuantilesMechanism:
         """Most rows that make a cell e times less likely, at every level."""
         return 2 * self.levels / self.epsilon
 
-    def _split_error(self, crowd: int) -> int:
-        """Return the rows that splitting misplaces: half of a cell at most, at each level but the last."""
-        return (self.levels - 1) * -(-parse_whole(crowd, "crowd") // 2)
+    def _split_error(self, cells: int, crowd: int) -> int:
+        """Return the rows that splitting misplaces: half of a piece at most, at each level but the last."""
+        piece = -(-parse_whole(crowd, "crowd") // count_pieces(cells))
+        return (self.levels - 1) * -(-piece // 2)
 
     @property
     def _finest(self) -> int:
@@ -260,12 +268,13 @@ class QuantilesMechanism:
         return math.lcm(*(share.denominator for share in self.shares))
 
     def _choose(self, table: Histograms, source: BitSource) -> NDArray[np.int64]:
-        span = Fraction(0), Fraction(1)
-        return np.stack(self._within(table, CellRanges.cover(table), self.shares, span, source)) % table.cells
+        divided, span = DividedCells.of(table), (Fraction(0), Fraction(1))
+        found = self._within(divided, CellRanges.cover(divided), self.shares, span, source)
+        return np.stack(found) % table.cells
 
     def _within(
         self,
-        table: Histograms,
+        table: DividedCells,
         parts: CellRanges,
         shares: tuple[Fraction, ...],
         span: tuple[Fraction, Fraction],
@@ -277,11 +286,13 @@ class QuantilesMechanism:
         middle = len(shares) // 2
         # The share is rescaled to the rows of this part, whose quantile it then is.
         one = QuantileMechanism(self.epsilon / self.levels, (shares[middle] - span[0]) / (span[1] - span[0]))
-        cells = choose_cells(table, parts, one.target, source)
-        lower, upper = parts.split(table, cells)
+        if len(shares) == 1:  # nothing is split any more, so whole cells do
+            return [choose_cells(table.whole, parts.merge(table.pieces), one.target, source)]
+        chosen = choose_cells(table, parts, one.target, source)
+        lower, upper = parts.split(table, chosen)
         below = self._within(table, lower, shares[:middle], (span[0], shares[middle]), source)
         above = self._within(table, upper, shares[middle + 1 :], (shares[middle], span[1]), source)
-        return [*below, cells, *above]
+        return [*below, chosen // table.pieces, *above]
 
 
 def _around(share: Fraction, off: Fraction | int, rows: int) -> Span:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.noise.histograms import Histograms
+    from sfumato.noise.ordered.divided import RankedCells
     from sfumato.noise.sampling.bernoulli_exp import Gaps
     from sfumato.noise.sampling.bits import BitSource
     from sfumato.noise.sampling.integers import IntArray
@@ -44,7 +44,7 @@ class CellRanges:
     upto: IntArray
 
     @classmethod
-    def cover(cls, table: Histograms) -> CellRanges:
+    def cover(cls, table: RankedCells) -> CellRanges:
         """Return the ranges that hold all cells of every group."""
         edges = np.arange(table.groups + 1, dtype=np.int64) * table.cells
         ranks = table.rank(edges)
@@ -56,7 +56,7 @@ class CellRanges:
     def __getitem__(self, some: Any) -> CellRanges:
         return CellRanges(self.low[some], self.stop[some], self.before[some], self.upto[some])
 
-    def split(self, table: Histograms, cells: NDArray[np.int64]) -> tuple[CellRanges, CellRanges]:
+    def split(self, table: RankedCells, cells: NDArray[np.int64]) -> tuple[CellRanges, CellRanges]:
         """Return the cells up to a chosen one and those from it on; each side gets half of its rows."""
         # One more row in the chosen cell is one more row on exactly one side, so both sides together have the
         # sensitivity of the whole.
@@ -66,6 +66,10 @@ class CellRanges:
         return CellRanges(self.low, cells + 1, self.before, border), CellRanges(
             cells, self.stop, border, self.upto
         )
+
+    def merge(self, pieces: int) -> CellRanges:
+        """Return the ranges of whole cells in which these ranges of pieces lie, with the same rows."""
+        return CellRanges(self.low // pieces, -(-self.stop // pieces), self.before, self.upto)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +101,7 @@ class RankTarget:
         within = np.clip(self.share.numerator * rows + steps * self.offset, 0, steps * rows)
         return np.asarray(steps * parts.before + within, dtype=rows.dtype)
 
-    def distances(self, table: Histograms, parts: CellRanges, cells: NDArray[np.int64]) -> Gaps:
+    def distances(self, table: RankedCells, parts: CellRanges, cells: NDArray[np.int64]) -> Gaps:
         """Return how far the wanted rank lies outside the ranks of each cell's rows."""
         # A border cell may have rows outside its range. They lie on the far side of the wanted rank, so
         # leaving them out would change nothing.
@@ -106,11 +110,25 @@ class RankTarget:
         gaps = np.maximum(np.maximum(above, below), 0)
         return np.asarray(gaps, dtype=object if gaps.dtype == object else np.uint64)
 
+    def find_inner(self, table: RankedCells, parts: CellRanges) -> tuple[NDArray[np.int64], Gaps]:
+        """Return the cell of each range that holds the wanted rank, and how far within its ranks that lies.
+
+        The depth is 0 where the rank is between cells, or where there are no rows.
+        """
+        wanted, steps = self.ranks(parts), self.share.denominator
+        row = wanted // steps
+        cells = np.clip(table.cell_at_rank(row), parts.low, parts.stop - 1)
+        # Rows of a border cell that belong to the other side do not count.
+        start = steps * np.maximum(table.rank(cells), parts.before)
+        end = steps * np.minimum(table.rank(cells + 1), parts.upto)
+        depth = np.where(row < parts.upto, np.maximum(np.minimum(wanted - start, end - wanted), 0), 0)
+        return cells, np.asarray(depth, dtype=object if depth.dtype == object else np.uint64)
+
     def band_distances(self) -> Gaps:
         """Return the least distance of each band, from the first to the last."""
         return np.abs(np.arange(-self.bands, self.bands + 1)).astype(np.uint64) * np.uint64(self.width)
 
-    def band_edges(self, table: Histograms, parts: CellRanges) -> NDArray[np.int64]:
+    def band_edges(self, table: RankedCells, parts: CellRanges) -> NDArray[np.int64]:
         """Return, for each range, the cells where its bands begin, and where the last one ends."""
         # Below the wanted rank a cell is nearer than d if the rows up to it are more than wanted − d; above
         # it a cell is at least as far as d if the rows before it are wanted + d or more.
@@ -124,9 +142,12 @@ class RankTarget:
 
 
 def choose_cells(
-    table: Histograms, parts: CellRanges, target: RankTarget, source: BitSource
+    table: RankedCells, parts: CellRanges, target: RankTarget, source: BitSource
 ) -> NDArray[np.int64]:
-    """Return a cell of each range, with a probability in proportion to e^(−distance / scale)."""
+    """Return a cell of each range, with a probability in proportion to e^(−distance / scale).
+
+    A cell that holds the wanted rank has its depth as a negative distance.
+    """
     chosen = np.zeros(len(parts), dtype=np.int64)
     left = np.arange(len(parts))
     while left.size:
@@ -139,7 +160,7 @@ def choose_cells(
 
 
 def _try_cells(
-    table: Histograms, parts: CellRanges, target: RankTarget, source: BitSource
+    table: RankedCells, parts: CellRanges, target: RankTarget, source: BitSource
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Return a proposed cell of each range, and whether it is accepted."""
     weights, nearest, edges = (
@@ -147,10 +168,22 @@ def _try_cells(
         target.band_distances(),
         target.band_edges(table, parts),
     )
-    bands, offsets = weights.pick_each(nearest, np.diff(edges, axis=1).astype(np.uint64), source)
-    cells = edges[np.arange(len(parts)), bands] + offsets
-    excess = target.distances(table, parts, cells) - nearest[bands]
-    kept = excess == 0
+    # A cell that holds the wanted rank is taken out of the band in the middle and stands alone after all of
+    # them. Every other cell is further away by its depth.
+    inner, depth = target.find_inner(table, parts)
+    has_inner, middle, alone = depth > 0, target.bands, nearest.size
+    lengths = np.diff(edges, axis=1)
+    lengths[:, middle] -= has_inner
+    gaps = np.concatenate([nearest + depth[:, None], np.zeros_like(depth)[:, None]], axis=1)
+    bands, offsets = weights.pick_each(
+        gaps, np.concatenate([lengths, has_inner[:, None]], axis=1).astype(np.uint64), source
+    )
+    cells = edges[np.arange(len(parts)), np.minimum(bands, alone - 1)] + offsets
+    cells += has_inner & (bands == middle) & (cells >= inner)
+    kept = bands == alone
+    cells[kept] = inner[kept]
+    excess = target.distances(table, parts, cells) - np.append(nearest, nearest[middle])[bands]
+    kept |= excess == 0
     further = np.flatnonzero(~kept)
     kept[further] = weights.flip(excess[further], source)
     return cells, kept

@@ -1,0 +1,55 @@
+"""The demo's questions about the clinic: half-widths of their intervals, with shaped noise and without."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from parts.our_draws import draw_noisy
+from sfumato.cli import clinic
+from sfumato.cli.demo import QUESTIONS, create_clinic
+from sfumato.curator.answers.post_processing import compute_interval
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class HalfWidths:
+    """The median half-width of the 95 % intervals of one number, over groups and draws, at the same ε."""
+
+    question: str
+    figure: str
+    epsilon: float
+    before: float
+    after: float
+
+
+def measure_clinic(draws: int = 100) -> list[HalfWidths]:
+    """Return the half-widths of every number of the demo, as its analyst gets them."""
+    found = []
+    with tempfile.TemporaryDirectory() as scratch:
+        session = create_clinic(Path(scratch) / "clinic", clinic.visits()).session("ada")
+        for words, sql, epsilon, _ in QUESTIONS:
+            query = session.sql(sql)
+            plan = query.plan({"epsilon": epsilon})
+            engine = query.payer.lab.engine
+            plans = (plan.with_shape(False), plan)
+            drawn = [draw_noisy(each, engine, draws) for each in plans]
+            for name, figure in plan.question.figures.items():
+                ends = [
+                    compute_interval(each, figure, noisy, 0.95)
+                    for each, noisy in zip(plans, drawn, strict=True)
+                ]
+                before, after = (_half_width(*each) for each in ends)
+                found.append(HalfWidths(words, name, epsilon, before, after))
+    return found
+
+
+def _half_width(low: NDArray[np.float64], high: NDArray[np.float64]) -> float:
+    # Where no end is known the interval is endless, and wider than all others.
+    return float(np.median(np.nan_to_num((high - low) / 2, nan=np.inf)))
