@@ -23,7 +23,7 @@ SMALLEST = 1e-10
 
 @dataclass
 class Pairs:
-    """Pairs with the losses `low` < 0 < `high`, a reserve, and the μ² that shall dominate the two together."""
+    """Pairs with the losses `low` < 0 < `high`, a reserve, and the μ² that shall dominate both."""
 
     low: Vector
     high: Vector

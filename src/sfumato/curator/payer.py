@@ -14,7 +14,7 @@ from sfumato.engines.rows import list_scans
 from sfumato.errors import EngineError, PolicyError
 from sfumato.ledger import Charge, Released
 from sfumato.ledger.api import Reserved, SnapshotRead, hash_reads, name_project
-from sfumato.privacy.account import Caps, Cost, Left, caps, left
+from sfumato.privacy.account import Allowance, Caps, Cost, Left, left
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.neighbours import common_relation
 
@@ -129,11 +129,11 @@ class Payer:
         """Return what was typed as a spend; shares are of the smallest account that pays."""
         amounts = {name: value for name, value in typed.items() if value is not None}
         # The ledger is read for a share, and where noise may have a shape.
-        return parse_spend(amounts, needs, lambda: self._smallest_budget(table))
+        return parse_spend(amounts, needs, lambda: self._smallest_allowance(table))
 
     def prefers_shape(self, table: Table, needs: Needs) -> bool:
         """Return whether shaped noise is the better one for the accounts that pay."""
-        return needs.shaped is not None and prefers_shape(needs, self._smallest_budget(table))
+        return needs.shaped is not None and prefers_shape(needs, self._smallest_allowance(table).budget)
 
     def standing(self, plan: Plan[Any, Any]) -> Standing:
         """Return what paying for a plan would do to the accounts. Nothing is charged."""
@@ -275,9 +275,9 @@ class Payer:
                 self.lab.ledger.require_newest(snapshot)
             raise
 
-    def _smallest_budget(self, table: Table) -> Budget:
-        budgets = [self.lab.ledger.read_budget(account) for account in self.accounts(table)]
-        return min(budgets, key=lambda each: each.epsilon)
+    def _smallest_allowance(self, table: Table) -> Allowance:
+        allowed = map(self.lab.ledger.read_allowance, self.accounts(table))
+        return min(allowed, key=lambda each: each.budget.epsilon)
 
     def _standing(self, table: Table, cost: Cost | None) -> Standing:
         states = self._states(table)
@@ -291,7 +291,7 @@ class Payer:
     def _states(self, table: Table) -> list[tuple[Caps, Cost]]:
         """Return what each account may spend and what it has spent."""
         ledger = self.lab.ledger
-        return [(caps(ledger.read_budget(name)), ledger.read_spent(name)) for name in self.accounts(table)]
+        return [(ledger.read_allowance(name).caps, ledger.read_spent(name)) for name in self.accounts(table)]
 
     def _about(self, plan: Plan[Any, Any], text: str) -> dict[str, Any]:
         """Return what the ledger keeps beside a charge, for people to read."""

@@ -1,7 +1,7 @@
 """What an event costs in Gaussian differential privacy, where a reserve is held back.
 
-The cost of an event at a reserve v is the least c such that the event beside Gaussian noise of μ² = v tells no
-more than Gaussian noise of μ² = v + c. Such costs add up, however the analyst adapts
+The cost of an event at a reserve v is the least c such that the event beside Gaussian noise of μ² = v tells
+no more than Gaussian noise of μ² = v + c. Such costs add up, however the analyst adapts
 (docs/proofs/gaussian-filter.md). Accounts have different reserves, so a cost is one number for each of a few
 public ones. All of it is closed form: no search over curves, and no error beyond the rounding of doubles.
 """
@@ -9,7 +9,6 @@ public ones. All of it is closed form: no search over curves, and no error beyon
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 from functools import lru_cache, singledispatch
 from typing import TYPE_CHECKING
 
@@ -25,9 +24,10 @@ from sfumato.privacy.events.spread import sum_squares
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from fractions import Fraction
 
-# Ledgers hold one integer for each reserve, so these are fixed like the Rényi orders. Neighbouring ones differ by
-# a factor of four, so that every usual budget finds one between a 64th and a 16th of what it can spend.
+# Ledgers hold one integer for each reserve, so these are fixed like the Rényi orders. Each is four times the one
+# before, so that every usual budget finds one between a 64th and a 16th of what it can spend.
 RESERVES: tuple[float, ...] = tuple(2.0**-power for power in range(24, 0, -2))
 """Amounts of μ² that accounts hold back, smallest first."""
 UNIT = 10**12
@@ -37,7 +37,7 @@ _SLACK = 2.0**-40  # far above the rounding of the double arithmetic it covers
 _LARGEST = 200.0
 """Pure ε above which no cost is computed; no budget of interest could pay it."""
 _WIDER = 1.01
-"""A choice of ε-bounded range is charged as a coin of 1.01·ε/2: the worst one is that of ε/2, and the per cent
+"""A choice of ε-bounded range is charged as a coin of 1.01·ε/2: the worst one is that of ε/2, and one per cent
 covers all others (docs/proofs/gaussian-filter.md#choices). Privacy depends on it."""
 _NARROWEST, _WIDEST = 0.25, 48.0
 """Multiples of the reserve's root for which that was verified."""
@@ -98,6 +98,14 @@ def price_coin(epsilon: Fraction) -> Costs | None:
     return _price_all(_coin_cost, float(epsilon) * (1 + 2.0**-50))
 
 
+def price_coin_at(epsilon: Fraction, place: int) -> int | None:
+    """Return the cost of a coin at one reserve, as `price_coin` has it: searches ask for many coins."""
+    size, reserve = float(epsilon) * (1 + 2.0**-50), RESERVES[place]
+    if size > _LARGEST:
+        return None
+    return _round_up(_coin_cost(size, reserve), reserve) if size else 0
+
+
 def price_choice(epsilon: Fraction) -> Costs | None:
     """Return the cost of a choice of ε-bounded range, such as one of the exponential mechanism."""
     return _price_all(_choice_cost, float(epsilon) * (1 + 2.0**-50))
@@ -125,6 +133,11 @@ def _coin_cost(epsilon: float, reserve: float) -> float:
     wrong = 1 / (1 + math.exp(epsilon))
     rest = (1 - wrong) * math.erfc(near + far) + wrong * math.erfc(near - far)
     return 8 * _invert_erfc(rest) ** 2 - reserve
+
+
+def estimate_coin(epsilon: float, reserve: float) -> float:
+    """Return about what a coin costs, for plans; what is charged is rounded up by `price_coin`."""
+    return _coin_cost(epsilon, reserve) if epsilon < _LARGEST else math.inf
 
 
 def _choice_cost(epsilon: float, reserve: float) -> float:
@@ -180,8 +193,8 @@ def _take_least(one: Costs | None, other: Costs | None) -> Costs | None:
 
 def _invert_erfc(value: float) -> float:
     """Return y with erfc(y) = value, for a value below 1."""
-    # The logarithm of erfc is concave and falls, so that Newton's method converges from the right of the root,
-    # where the first y is, since erfc(y) ≤ e^(−y²); the first step from 0 leads there too.
+    # The logarithm of erfc is concave and falls, so that Newton's method converges from the right of the
+    # root. The first y is there, since erfc(y) ≤ e^(−y²), and the first step from 0 leads there too.
     y = math.sqrt(-math.log(value)) if value < 0.1 else 0.0
     for _ in range(100):
         now = math.erfc(y)
@@ -209,14 +222,36 @@ def find_capacity(epsilon: Fraction, delta: Fraction) -> float:
     return low
 
 
+def find_level(spent: float, delta: float) -> float:
+    """Return the least ε for which Gaussian noise of this μ² is (ε, δ)-DP, rounded up; or infinity."""
+    low, high = 0.0, _LARGEST
+    if not _is_private(spent, high, delta):
+        return math.inf
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (low, middle) if _is_private(spent, middle, delta) else (middle, high)
+    return high
+
+
+def find_share(capacity: float, epsilon: float) -> float:
+    """Return the δ at this ε of Gaussian noise of this μ², rounded down."""
+    return _bound_delta(capacity, epsilon)[0]
+
+
 def _is_private(capacity: float, epsilon: float, delta: float) -> bool:
     """Return whether Gaussian noise of this μ² is (ε, δ)-DP; never wrongly that it is."""
+    return _bound_delta(capacity, epsilon)[1] <= delta
+
+
+def _bound_delta(capacity: float, epsilon: float) -> tuple[float, float]:
+    """Return numbers just below and just above the δ of Gaussian noise of this μ²."""
     mu = math.sqrt(capacity)
     near, far = (epsilon / mu - mu / 2) / math.sqrt(2), (epsilon / mu + mu / 2) / math.sqrt(2)
     # The argument of erfc is off by a rounding or two, which moves its value by 2·far² times as much.
     slack = 2.0**-46 * (4 + epsilon + far * far)
     likely, other = math.erfc(near) / 2, math.exp(epsilon) * math.erfc(far) / 2
-    return likely * (1 + slack) - other * (1 - slack) <= delta
+    between, doubt = likely - other, slack * (likely + other)
+    return between - doubt, between + doubt
 
 
 def choose_reserve(capacity: float) -> int | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from itertools import pairwise
 
 import mpmath as mp
 import pytest
@@ -32,7 +33,16 @@ from sfumato.privacy.gaussian_costs import (
     price_coin,
 )
 
-EPSILONS = [Fraction(1, 10**9), Fraction(1, 10**5), Fraction(1, 300), Fraction(1, 20), Fraction(1, 2), 1, 4, 30]
+EPSILONS = [
+    Fraction(1, 10**9),
+    Fraction(1, 10**5),
+    Fraction(1, 300),
+    Fraction(1, 20),
+    Fraction(1, 2),
+    1,
+    4,
+    30,
+]
 
 
 def profile(x: mp.mpf, variance: mp.mpf) -> mp.mpf:
@@ -53,7 +63,9 @@ def test_a_coin_costs_what_its_total_variation_says(epsilon: Fraction) -> None:
         costs = price_coin(Fraction(epsilon))
         assert costs is not None
         for reserve, cost in zip(RESERVES, costs, strict=True):
-            variation = coin_profile(mp.mpf(0), mp.mpf(epsilon.numerator) / epsilon.denominator, mp.mpf(reserve))
+            variation = coin_profile(
+                mp.mpf(0), mp.mpf(epsilon.numerator) / epsilon.denominator, mp.mpf(reserve)
+            )
             exact = (2 * mp.sqrt(2) * mp.erfinv(variation)) ** 2 - mp.mpf(reserve) if variation < 1 else None
             assert exact is not None
             above = mp.mpf(cost) / UNIT - exact
@@ -84,13 +96,14 @@ def test_costs_never_fall_with_epsilon_and_never_rise_with_the_reserve() -> None
             costs = price(Fraction(step, 97) ** 3)
             assert costs is not None
             assert all(one <= other for one, other in zip(before, costs, strict=True))
-            assert all(one >= other - 2 for one, other in zip(costs, costs[1:], strict=False))
+            assert all(one >= other - 2 for one, other in pairwise(costs))
             before = costs
 
 
 def test_a_small_choice_costs_a_quarter_of_a_coin() -> None:
     choices, coins = price_choice(Fraction(1, 100)), price_coin(Fraction(1, 100))
-    assert choices is not None and coins is not None
+    assert choices is not None
+    assert coins is not None
     assert choices[-1] < 0.2503 * coins[-1]
 
 
@@ -114,7 +127,9 @@ def test_other_events_are_coins_of_their_pure_epsilon() -> None:
 def test_many_cells_cost_the_sum_of_their_squares() -> None:
     spread = find_costs(SpreadLaplace(200, ((1, 100),)))
     single, whole = price_coin(Fraction(1, 200)), price_coin(Fraction(1, 2))
-    assert spread is not None and single is not None and whole is not None
+    assert spread is not None
+    assert single is not None
+    assert whole is not None
     for cells, cell, alone in zip(spread, single, whole, strict=True):
         assert cells <= alone
         assert 100 * (cell - 3) <= cells or cells == alone
@@ -130,7 +145,8 @@ def test_keys_cost_no_more_than_their_noise() -> None:
 
 def test_choices_in_many_cells_add_up() -> None:
     many, one = find_costs(SpreadExponential(Fraction(1, 500), ((1, 50),))), price_choice(Fraction(1, 500))
-    assert many is not None and one is not None
+    assert many is not None
+    assert one is not None
     assert 0.98 * 50 * one[-1] <= many[-1] <= 1.03 * 50 * one[-1]
     assert find_costs(Exponential(Fraction(1, 500))) == one
 

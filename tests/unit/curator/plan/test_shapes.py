@@ -20,6 +20,7 @@ from sfumato.curator.plan.spend import PureSpend, parse_spend, prefers_shape
 from sfumato.curator.plan.steps import SHAPED
 from sfumato.errors import UsageError
 from sfumato.noise import LaplaceNoise, SimplicesNoise
+from sfumato.privacy.account import Allowance
 from sfumato.queries.sql import parse_question
 
 TABLE = declare_table(
@@ -172,9 +173,9 @@ def test_the_binding_filter_decides(columns: str, both: bool) -> None:
     assert prefers_shape(needs, PURE)
     assert prefers_shape(needs, BOTH) is both
     assert prefers_shape(needs, BOTH, shared=True)
-    spend = parse_spend({"epsilon": 1}, needs, lambda: PURE)
+    spend = parse_spend({"epsilon": 1}, needs, lambda: Allowance.of(PURE))
     assert spend == ONE
-    assert not parse_spend({"rho": 1}, needs, lambda: PURE).shaped
+    assert not parse_spend({"rho": 1}, needs, lambda: Allowance.of(PURE)).shaped
 
 
 def test_noise_that_could_not_be_drawn_is_not_shaped(monkeypatch: pytest.MonkeyPatch) -> None:
