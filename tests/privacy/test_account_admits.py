@@ -40,7 +40,7 @@ def test_gaussian_questions(budget: Budget) -> None:
 
 @pytest.mark.parametrize("budget", BUDGETS, ids=str)
 def test_small_laplace_questions(budget: Budget) -> None:
-    """Each ε is a fifth of the reserve's root. A lower bound on the ε of a run says that no more are possible."""
+    """Each ε is a fifth of the reserve's root. That no run has more follows from a lower bound on its ε."""
     share, root = (budget.delta - budget.side_delta) / 2, math.sqrt(find_reserve(budget))
     event = Laplace(Fraction(round(5 / root)))
     admitted = count_admitted(budget, event)

@@ -27,7 +27,7 @@ def cover_choices(reserve: float, factor: float, every: int) -> NDArray[np.bool_
     cells = math.ceil(math.log(highest / lowest) / math.log1p(CELL))
     low = lowest * (1 + CELL) ** np.arange(0, cells, every)
     high, parts = low * (1 + CELL), np.linspace(0.5, 1, round(0.5 / CELL) + 1)
-    charged = np.array([gaussian_costs._coin_cost(factor * float(each) / 2, reserve) for each in low])
+    charged = np.array([gaussian_costs.estimate_coin(factor * float(each) / 2, reserve) for each in low])
     below, above = np.outer(high, parts[:-1] - 1).ravel(), np.outer(high, parts[1:]).ravel()
     total = np.repeat(reserve + charged, len(parts) - 1)
     return Pairs(below, above, np.full(below.size, reserve), total).are_dominated()
@@ -52,7 +52,7 @@ def find_unevenness(reserve: float, cell: float) -> float:
     low, high = gaussian_costs._FLAT * root, gaussian_costs._RISING * root
     steps = math.ceil(math.log(high / low) / math.log1p(cell))
     ends = [low * (1 + cell) ** step for step in range(steps + 1)]
-    costs = [gaussian_costs._coin_cost(end, reserve) for end in ends]
+    costs = [gaussian_costs.estimate_coin(end, reserve) for end in ends]
     most, worst = 1 / (1 - gaussian_costs._FLAT**2), 0.0
     for place in range(steps):
         most = max(most, costs[place + 1] / ends[place] ** 2)

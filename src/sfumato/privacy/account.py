@@ -54,8 +54,8 @@ the shares of δ add up to at most δ whatever it is."""
 class Cost:
     """A charge or a total, all rounded up.
 
-    Pure ε (or None), a Rényi divergence for each order, side δ, and for each reserve μ² of Gaussian DP (or None
-    for all).
+    Pure ε (or None), a Rényi divergence for each order, side δ, and for each reserve μ² of Gaussian DP (or
+    None for all).
     """
 
     pure: int | None

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from fractions import Fraction
 
-# Ledgers hold one integer for each reserve, so these are fixed like the Rényi orders. Each is four times the one
-# before, so that every usual budget finds one between a 64th and a 16th of what it can spend.
+# Ledgers hold one integer for each reserve, so these are fixed like the Rényi orders. Each is four times the
+# one before, so that every usual budget finds one between a 64th and a 16th of what it can spend.
 RESERVES: tuple[float, ...] = tuple(2.0**-power for power in range(24, 0, -2))
 """Amounts of μ² that accounts hold back, smallest first."""
 UNIT = 10**12
@@ -37,8 +37,8 @@ _SLACK = 2.0**-40  # far above the rounding of the double arithmetic it covers
 _LARGEST = 200.0
 """Pure ε above which no cost is computed; no budget of interest could pay it."""
 _WIDER = 1.01
-"""A choice of ε-bounded range is charged as a coin of 1.01·ε/2: the worst one is that of ε/2, and one per cent
-covers all others (docs/proofs/gaussian-filter.md#choices). Privacy depends on it."""
+"""A choice of ε-bounded range is charged as a coin of 1.01·ε/2: the worst one is that of ε/2, and one per
+cent covers all others (docs/proofs/gaussian-filter.md#choices). Privacy depends on it."""
 _NARROWEST, _WIDEST = 0.25, 48.0
 """Multiples of the reserve's root for which that was verified."""
 _LARGEST_RANGE = 16.0
@@ -117,7 +117,7 @@ def _price_all(cost: Callable[[float, float], float], epsilon: float) -> Costs |
         return NO_COST
     if epsilon > _LARGEST:
         return None
-    return tuple(_round_up(cost(epsilon, reserve), reserve) for reserve in RESERVES)
+    return tuple([_round_up(cost(epsilon, reserve), reserve) for reserve in RESERVES])
 
 
 def _round_up(cost: float, reserve: float) -> int:
@@ -132,7 +132,9 @@ def _coin_cost(epsilon: float, reserve: float) -> float:
     near, far = math.sqrt(reserve / 8), epsilon / math.sqrt(2 * reserve)
     wrong = 1 / (1 + math.exp(epsilon))
     rest = (1 - wrong) * math.erfc(near + far) + wrong * math.erfc(near - far)
-    return 8 * _invert_erfc(rest) ** 2 - reserve
+    square = epsilon * epsilon
+    guess = square * min(1.55, 1 + square / (7 * reserve))
+    return 8 * _invert_erfc(rest, math.sqrt((reserve + guess) / 8)) ** 2 - reserve
 
 
 def estimate_coin(epsilon: float, reserve: float) -> float:
@@ -181,7 +183,7 @@ def _find_ratio(epsilon: float, reserve: float) -> float:
         return 1 / (1 - part)  # a coin of ε is a choice of 2ε
     if part > _RISING**2:
         return _PROBIT
-    return min(_PROBIT, max(1.0, _UNEVEN * _coin_cost(epsilon, reserve) / epsilon**2))
+    return min(_PROBIT, max(1.0, _UNEVEN * estimate_coin(epsilon, reserve) / epsilon**2))
 
 
 def _take_least(one: Costs | None, other: Costs | None) -> Costs | None:
@@ -191,16 +193,16 @@ def _take_least(one: Costs | None, other: Costs | None) -> Costs | None:
     return tuple(map(min, one, other))
 
 
-def _invert_erfc(value: float) -> float:
+def _invert_erfc(value: float, guess: float) -> float:
     """Return y with erfc(y) = value, for a value below 1."""
-    # The logarithm of erfc is concave and falls, so that Newton's method converges from the right of the
-    # root. The first y is there, since erfc(y) ≤ e^(−y²), and the first step from 0 leads there too.
-    y = math.sqrt(-math.log(value)) if value < 0.1 else 0.0
+    # The logarithm of erfc is concave and falls, so Newton's method converges from the right of the root, and
+    # the first step from its left leads there. As erfc(y) ≤ e^(−y²), the root is at most √(−log(value)).
+    y = min(guess, math.sqrt(-math.log(value)))
     for _ in range(100):
         now = math.erfc(y)
         step = math.log(now / value) * now * math.sqrt(math.pi) / 2 * math.exp(y * y)
         y += step
-        if abs(step) <= 2.0**-52 * y:
+        if abs(step) <= 2.0**-50 * y:
             break
     return y
 

@@ -114,6 +114,7 @@ def test_rows_public_tables_and_neighbours(tmp_path: Path) -> None:
         ('[budget]\nepsilon = 1\ndelta = "NaN"', "SF-N105", "budget"),
         ("[budget]\ndelta = 0.1", "SF-C127", "budget"),
         ("[budget]\nepsilon = 1\ngamma = 1", "SF-C127", "budget.gamma"),
+        ("[budget]\nepsilon = 1\ndelta = 0.1\nside_share = 2", "SF-N336", "budget"),
         ("[tables]", "SF-C127", "tables"),
     ],
 )
