@@ -59,7 +59,9 @@ def forge(lines: list[str], change: Callable[[dict[str, Any]], object]) -> list[
         fields = json.loads(entry.body)
         change(fields)
         body = json.dumps(fields)
-        forged.append(replace(entry, body=body, prev=prev, hash=hash_entry(entry.seq, entry.kind, body, prev)))
+        forged.append(
+            replace(entry, body=body, prev=prev, hash=hash_entry(entry.seq, entry.kind, body, prev))
+        )
         prev = forged[-1].hash
     return [entry.to_json() for entry in forged]
 

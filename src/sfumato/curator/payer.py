@@ -135,6 +135,11 @@ class Payer:
         """Return whether shaped noise is the better one for the accounts that pay."""
         return needs.shaped is not None and prefers_shape(needs, self._smallest_allowance(table).budget)
 
+    def has_gaussian_filter(self, table: Table) -> bool:
+        """Return whether the population's account has a filter of Gaussian DP, which older ones never get."""
+        account = population_account(table.population)
+        return self.lab.ledger.read_allowance(account).caps.gaussian is not None
+
     def standing(self, plan: Plan[Any, Any]) -> Standing:
         """Return what paying for a plan would do to the accounts. Nothing is charged."""
         if self.was_answered(plan):

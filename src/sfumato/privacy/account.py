@@ -270,23 +270,24 @@ def find_dearest(costs: Iterable[Cost]) -> Cost:
 
 
 @lru_cache(maxsize=256)
-def caps(budget: Budget) -> Caps:
-    """Return the filters of a budget, every cap rounded down.
+def caps(budget: Budget, *, gaussian: bool = True) -> Caps:
+    """Return the filters of a new account with this budget, every cap rounded down.
 
     A part of δ is for side δ. Of the rest one half is for Gaussian DP, and one half is divided among the
-    Rényi orders that are worth a share of it; without a filter of Gaussian DP they have all of it.
+    Rényi orders that are worth a share of it; without a filter of Gaussian DP they have all of it. Accounts
+    that are older than that filter, which `gaussian=False` stands for, never have it.
     """
     # A filter that holds at the end held throughout, because sums only grow; so it is enough that one holds.
     rest = budget.delta - budget.side_delta
-    gaussian = _gaussian_cap(budget.epsilon, rest / 2)
-    share, least = (rest, _LEAST) if gaussian is None else (rest / 2, _LEAST_BESIDE)
+    normal = _gaussian_cap(budget.epsilon, rest / 2) if gaussian else None
+    share, least = (rest, _LEAST) if normal is None else (rest / 2, _LEAST_BESIDE)
     alone = {order: _order_cap(budget.epsilon, share, order) for order in ORDERS}
     shared = _shared(alone, least * float(budget.epsilon))
     return Caps(
         math.floor(budget.epsilon * NAT),
         tuple(math.floor(shared[order] * NAT) if order in shared else -1 for order in ORDERS),
         math.floor(budget.side_delta * SIDE),
-        gaussian,
+        normal,
     )
 
 

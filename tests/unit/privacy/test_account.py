@@ -158,6 +158,14 @@ def test_filters_of_older_accounts_are_read_as_they_were() -> None:
             Caps.from_dict({**old, "gaussian": wrong})
 
 
+def test_filters_before_gaussian_dp_are_pinned() -> None:
+    """By these runs in older labs find their noise, and so their answers."""
+    limits = caps(Budget(4, 1e-7), gaussian=False)
+    assert (limits.gaussian, limits.side, limits.renyi[:4]) == (None, 57646075230, (-1,) * 4)
+    assert limits.renyi[4:8] == (1013527556345, 1846120052313, 2613720322050, 2973504238330)
+    assert limits.renyi[8:] == (3485479186116, 3731333865045, 3854049795872, 3951283281162)
+
+
 def test_a_charge_without_a_cost_closes_the_filter_of_gaussian_dp() -> None:
     limits = caps(Budget(1, 1e-6))
     assert limits.gaussian is not None
