@@ -1,4 +1,4 @@
-"""The filter of Gaussian DP in every ledger: kept, replayed, checked by others, and absent from older accounts."""
+"""The filter of Gaussian DP in every ledger: kept, replayed, checked by others; older accounts have none."""
 
 from __future__ import annotations
 
@@ -116,8 +116,10 @@ def test_numbers_that_are_not_costs_are_refused(ledger: Ledger) -> None:
     lines, most = export(ledger), caps(BUDGET).gaussian
     assert most is not None
     for wrong in (-1, True, [1] * 11, most.most + 1, [most.most + 1] * 12):
-        costs = {"gaussian": wrong, "pure": None, "renyi": [10**15] * 12}
-        require_broken(forge(lines, lambda fields: "cost" in fields and fields["cost"].update(costs)))
+        require_broken(forge(lines, update("cost", gaussian=wrong, pure=None, renyi=[10**15] * 12)))
     for terms in ([12, 5], [-1, 5], [3], [3, "5"]):
-        change = {"gaussian": terms}
-        require_broken(forge(lines, lambda fields: "caps" in fields and fields["caps"].update(change)))
+        require_broken(forge(lines, update("caps", gaussian=terms)))
+
+
+def update(name: str, **change: Any) -> Callable[[dict[str, Any]], object]:
+    return lambda fields: name in fields and fields[name].update(change)

@@ -58,8 +58,8 @@ def solve_charged_multiplier(
 ) -> float:
     """Return the least noise multiplier for which an account of (ε, δ) would just hold the whole run.
 
-    `gaussian` says whether it has a filter of Gaussian DP. In labs that are older than that filter a run stays
-    what it was, so that its answer is found again.
+    `gaussian` says whether it has a filter of Gaussian DP. In labs that are older than that filter a run
+    stays what it was, so that its answer is found again.
     """
     limits = caps(Budget(epsilon, delta), gaussian=gaussian)
     if max(limits.renyi) <= 0:
