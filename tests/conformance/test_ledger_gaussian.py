@@ -103,6 +103,16 @@ def test_a_charge_without_a_cost_closes_the_filter_and_not_the_account(ledger: L
     assert str(check(export(ledger), [], None)) == str(ledger.verify())
 
 
+def test_a_quota_that_is_changed_keeps_to_filters_that_can_admit(ledger: Ledger) -> None:
+    quota = "quota:patient_id:ada"
+    ledger.grant(quota, BUDGET)
+    assert ledger.read_allowance(quota).caps == caps(BUDGET)
+    charge = ask("claim", price(Concentrated(0.0001)))
+    ledger.charge(replace(charge, accounts=(PEOPLE, quota)))
+    ledger.grant(quota, Budget(2, 1e-6))
+    assert ledger.read_allowance(quota).caps == caps(Budget(2, 1e-6), gaussian=False)
+
+
 def test_accounts_of_older_versions_have_no_such_filter(ledger: Ledger) -> None:
     """The same chain, with terms and charges as they were written before there was one."""
     ledger.charge(ask("all", ALMOST))

@@ -93,12 +93,15 @@ class Reservation:
         return self.steps, self.drawn, self.returned
 
 
-def write_terms(account: str, budget: Budget, neighbours: str | None = None) -> dict[str, Any]:
-    """Return the body of the entry that sets an account's limits.
+def write_terms(
+    account: str, budget: Budget, neighbours: str | None = None, spent: Cost = NOTHING
+) -> dict[str, Any]:
+    """Return the body of the entry that sets an account's limits, after what was spent of it.
 
     It holds the caps as integers, so that every machine decides alike for ever.
     """
-    filters = caps_of(budget).to_dict()
+    # A quota whose total is not known in Gaussian DP would give a share of δ to a filter that admits nothing.
+    filters = caps_of(budget, gaussian=spent.gaussian is not None).to_dict()
     named = {} if neighbours is None else {"neighbours": neighbours}
     return {"account": account, "budget": budget.to_dict(), "caps": filters, **named}
 

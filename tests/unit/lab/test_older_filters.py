@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tarfile
 from contextlib import closing
-from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -39,7 +38,7 @@ def make_lab(folder: Path) -> sf.Lab:
 
 def test_a_share_of_an_older_budget_is_what_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as earlier:
-        earlier.setattr(books, "caps_of", partial(caps, gaussian=False))
+        earlier.setattr(books, "caps_of", lambda budget, gaussian: caps(budget, gaussian=False))
         make_lab(tmp_path / "older").close()
     before, now = share_sigma(BUDGET, 0.02, caps(BUDGET, gaussian=False)), share_sigma(BUDGET, 0.02)
     assert now < 0.95 * before
