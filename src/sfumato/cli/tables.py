@@ -52,7 +52,7 @@ def declaration_options(command: Callable[..., None]) -> Callable[..., None]:
         text: Any,
         **others: Any,
     ) -> None:
-        names = ("unit", "max_rows", "of", "row", "public")
+        names = ("unit", "max_rows", "of", "region", "row", "public")
         unit = _unit(**{name: others.pop(name) for name in names})
         columns = _columns(between, whole, one_of, text)
         budget = None
@@ -70,6 +70,12 @@ _OPTIONS: tuple[Callable[[Callable[..., None]], Callable[..., None]], ...] = (
     click.option("--unit", help="Column that names the unit of each row."),
     click.option("--max-rows", type=int, help="Largest number of rows of one unit that are used."),
     click.option("--of", help="Population of the units, where several tables share one."),
+    click.option(
+        "--region",
+        multiple=True,
+        metavar="COLUMN",
+        help="Column whose values are regions with a budget each.",
+    ),
     click.option("--row", is_flag=True, help="Treat each row as one person."),
     click.option("--public", is_flag=True, help="The table is about no one who is protected."),
     click.option(
@@ -221,7 +227,9 @@ def parse_number(text: str) -> float | int:
         raise click.BadParameter(f"{text} is not a number") from None
 
 
-def _unit(unit: str | None, max_rows: int | None, of: str | None, row: bool, public: bool) -> sf.Unit | None:
+def _unit(
+    unit: str | None, max_rows: int | None, of: str | None, region: tuple[str, ...], row: bool, public: bool
+) -> sf.Unit | None:
     given = [name for name, one in (("--unit", unit), ("--row", row), ("--public", public)) if one]
     if len(given) > 1:
         raise click.UsageError(
@@ -229,7 +237,7 @@ def _unit(unit: str | None, max_rows: int | None, of: str | None, row: bool, pub
         )
     if row or public:
         return sf.ROW if row else sf.PUBLIC
-    return None if unit is None else sf.Unit(unit, max_rows=max_rows, of=of)
+    return None if unit is None else sf.Unit(unit, max_rows=max_rows, of=of, regions=region)
 
 
 def _columns(

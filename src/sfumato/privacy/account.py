@@ -77,6 +77,11 @@ class Cost:
         gaussian = None if self.gaussian is None else tuple(one * times for one in self.gaussian)
         return Cost(pure, tuple(one * times for one in self.renyi), self.side * times, gaussian)
 
+    @property
+    def is_free(self) -> bool:
+        """Whether this is the cost of nothing, also as versions before Gaussian DP wrote it."""
+        return self.pure == 0 and not any(self.renyi) and not self.side
+
     def take_back(self, refund: Cost) -> Cost:
         """Return this total without a charge that is part of it."""
         # A total that includes a charge without a pure ε has none, and a refund cannot bring it back.

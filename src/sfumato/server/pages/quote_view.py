@@ -26,6 +26,8 @@ class QuoteView:
     """Share of what was left before that the question would take."""
     bias: list[str]
     slot: str
+    regions: str
+    """The regions that are charged; empty where everyone is."""
     why_not: str
     """Why the question would be refused; empty if it would not."""
     text: str
@@ -51,6 +53,7 @@ def view_quote(quoted: dict[str, Any], project: str | None = None) -> QuoteView:
         spent_share=share,
         bias=list(quoted.get("bias") or ()),
         slot="" if slot is None else f"{slot:g} s",
+        regions="; ".join(quoted.get("regions") or ()),
         why_not="" if admitted else _explain_refusal(quoted, left),
         text=str(quoted.get("text", "")),
     )
