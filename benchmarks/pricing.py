@@ -1,4 +1,6 @@
-"""How long the price of one event takes, in CPU time. The aim is 50 µs for simple events.
+"""How long the price of one event takes, in CPU time, and how much of a budget new accounts admit.
+
+The aim is 75 µs for simple events.
 
 python benchmarks/pricing.py [repetitions]
 """
@@ -11,7 +13,9 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from sfumato.privacy import (
+    ORDERS,
     ApproxDP,
+    Budget,
     DiscreteLaplace,
     Event,
     Exponential,
@@ -21,13 +25,16 @@ from sfumato.privacy import (
     RandomizedAnswer,
     Sampled,
     ThresholdedKeys,
+    caps,
     price,
 )
+from sfumato.privacy.account import NAT
+from sfumato.privacy.gaussian_costs import find_capacity
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-AIM = 50.0
+AIM = 75.0
 SIMPLE: list[Callable[[Fraction], Event]] = [
     Pure,
     Laplace,
@@ -59,6 +66,17 @@ def main() -> None:
         print(f"{make(Fraction(1)).tag:20} {spent:7.1f} µs  {'' if spent <= AIM else 'above the aim'}")
     sampled = microseconds(lambda size: Sampled(Gaussian(size), Fraction(1, 100)), repetitions // 200)
     print(f"{'sampled gaussian':20} {sampled:7.0f} µs")
+    for epsilon, delta in ((4, 1e-7), (1, 1e-6), (0.1, 1e-6), (0.01, 1e-6)):
+        print(describe_admitted(Budget(epsilon, delta)))
+
+
+def describe_admitted(budget: Budget) -> str:
+    """Return how much Gaussian noise a budget admits, of what a run fixed in advance could use up."""
+    limits, exact = caps(budget), find_capacity(budget.epsilon, budget.delta)
+    orders = max(2 * cap / NAT / order for order, cap in zip(ORDERS, limits.renyi, strict=True))
+    gaussian = 0.0 if limits.gaussian is None else limits.gaussian.most / NAT
+    parts = f"{max(0.0, orders) / exact:.2f} by a Rényi order, {gaussian / exact:.2f} by Gaussian DP"
+    return f"{budget!r} admits, of an exact run with the whole δ: {parts}"
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from typing import Any, TextIO
 DIGEST, IDENTITY = re.compile("[0-9a-f]{64}"), re.compile("[0-9a-f]{32}")
 FIELDS = {"seq", "kind", "body", "prev", "hash"}
 ACCOUNT = re.compile("population:[^:]+|quota:[^:]+:[^:]+", re.DOTALL)
-ORDERS = 12  # Rényi orders that are filtered, beside pure ε and side δ
+ORDERS, RESERVES = 12, 12  # of the filters of Rényi DP and Gaussian DP, beside pure ε and side δ
 FREE = (0, [0] * ORDERS, 0)
 
 
@@ -29,11 +29,13 @@ def read_object(text: str) -> dict[str, Any]:
     return fields  # type: ignore[no-any-return]
 
 
-def read_amounts(cost: dict[str, Any], least: int) -> tuple[Any, list[int], int]:
-    pure, renyi, side = cost["pure"], cost["renyi"], cost["side"]
-    whole = all(type(n) is int and n >= least for n in [*renyi, side, 0 if pure is None else pure])
-    require(whole and len(renyi) == ORDERS, "its numbers are malformed")
-    return pure, renyi, side
+def read_amounts(cost: dict[str, Any], least: int) -> tuple[Any, list[int], int, Any]:
+    pure, renyi, side, normal = cost["pure"], cost["renyi"], cost["side"], cost.get("gaussian")
+    normal = [normal] * RESERVES if type(normal) is int else normal  # the same at every reserve
+    whole = all(type(n) is int and n >= least for n in [*renyi, side, *(normal or ()), pure or 0])
+    length = len(normal or ()) in ((0, 2) if least else (0, RESERVES))
+    require(whole and length and len(renyi) == ORDERS, "its numbers are malformed")
+    return pure, renyi, side, normal
 
 
 class Books:  # what the entries so far say
@@ -71,7 +73,8 @@ class Books:  # what the entries so far say
         require(old is None or kind == old[0] == "grant", "it changes a budget that was fixed")
         self.terms[name] = kind, *read_amounts(body["caps"], -1)
         self.neighbours.setdefault(name, body.get("neighbours"))
-        self.spent.setdefault(name, (0, [0] * ORDERS, 0))
+        require(0 <= (self.terms[name][4] or (0,))[0] < RESERVES, "its reserve is not known")
+        self.spent.setdefault(name, (0, [0] * ORDERS, 0, [0] * RESERVES))
 
     def charge(self, kind: str, body: dict[str, Any]) -> None:
         names, key, cost = body["accounts"], body["key"], read_amounts(body["cost"], 0)
@@ -82,7 +85,7 @@ class Books:  # what the entries so far say
         sound = type(steps) is int and 0 < steps <= 10**9 and DIGEST.fullmatch(body["request"])
         sound = sound and DIGEST.fullmatch(body.get("data", "0" * 64))  # which snapshots it reads
         require(sound, "its request is malformed")
-        require(cost == FREE or self.names_all(names, body.get("regions")), "it leaves out a region")
+        require(cost[:3] == FREE or self.names_all(names, body.get("regions")), "it leaves out a region")
         require(kind == "charge" or "regions" not in body, "it reserves for some regions")
         for name in names:
             known = self.neighbours[name] = self.neighbours[name] or body.get("neighbours")
@@ -108,9 +111,10 @@ class Books:  # what the entries so far say
             {self.neighbours[name] for name in names} <= {None, "add-remove"}, "its neighbours are others"
         )
         family = set(names) | self.regions.get(population, (None, set()))[1]
-        pures, curves, sides = zip(*(self.spent[name] for name in family), strict=True)
+        pures, curves, sides, normals = zip(*(self.spent[name] for name in family), strict=True)
         pure = None if None in pures else max(pures)
-        total = pure, [max(column) for column in zip(*curves, strict=True)], max(sides)
+        normal = None if None in normals else [max(column) for column in zip(*normals, strict=True)]
+        total = pure, [max(column) for column in zip(*curves, strict=True)], max(sides), normal
         self.spent.update(dict.fromkeys(family, total))
         self.regions[population] = body["identity"], set(names)
 
@@ -132,13 +136,16 @@ class Books:  # what the entries so far say
         require(again or read_amounts(body["cost"], 0), "its cost is malformed")
         self.given_up ^= {charge}
 
-    def pay(self, name: str, times: int, pure: Any, renyi: list[int], side: int) -> None:
-        spent, (_, top, tops, most) = self.spent[name], self.terms[name]
+    def pay(self, name: str, times: int, pure: Any, renyi: list[int], side: int, normal: Any) -> None:
+        spent, (_, top, tops, most, reserved) = self.spent[name], self.terms[name]
         pure = None if pure is None or spent[0] is None else pure * times + spent[0]
         renyi, side = [a * times + b for a, b in zip(renyi, spent[1], strict=True)], side * times + spent[2]
+        known = normal is not None and spent[3] is not None
+        normal = [a * times + b for a, b in zip(normal, spent[3], strict=True)] if known else None
         under = any(a <= b for a, b in zip(renyi, tops, strict=True)) or (pure is not None and pure <= top)
+        under = under or (known and bool(reserved) and normal[reserved[0]] <= reserved[1])
         require(times < 0 or (side <= most and under), "it spends more than was left")
-        self.spent[name] = pure, renyi, side
+        self.spent[name] = pure, renyi, side, normal
 
     def release(self, kind: str, body: dict[str, Any]) -> None:
         charge = body["charge"]

@@ -150,7 +150,7 @@ def test_version_3_knows_fewer_kinds_of_entries_and_has_to_notice(tmp_path: Path
     open_it, alter = old_postgres(tmp_path, 2)
     open_it().close()
     for _ in range(2):
-        alter("DO $$ BEGIN ASSERT (SELECT version FROM ledger) = 4; END $$; UPDATE ledger SET version = 3")
+        alter("DO $$ BEGIN ASSERT (SELECT version FROM ledger) = 5; END $$; UPDATE ledger SET version = 3")
         with closing(open_it()) as ledger:
             assert ledger.verify().head == HEADS[2][1]
 

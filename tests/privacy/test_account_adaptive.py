@@ -7,7 +7,7 @@ random there. The second are simulated, with continuous noise.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
 
@@ -69,6 +69,40 @@ def test_the_perfect_analyst_beats_an_account_that_is_too_generous() -> None:
     """The same game, on a budget that is twice as large as promised."""
     game = Game(0.1, (1, 3), caps(Budget(2, 1e-3)), 1.0)
     assert game.best() > 1e-3
+
+
+def _gaussian_alone(budget: Budget) -> Caps:
+    """The filter of Gaussian DP of a budget, without the others."""
+    return replace(caps(budget), pure=-1, renyi=(-1,) * 12)
+
+
+GAUSSIAN_GAMES = [
+    (1.0, 0.04, 0.08, (1, 4)),
+    (0.5, 0.004, 0.03, (1, 5)),
+    (2.0, 1e-3, 0.1, (1, 5)),
+    (0.2, 0.04, 0.02, (1, 3)),
+]
+"""ε, δ of the budget, of which a quarter is the filter's, and coins around the root of the reserve."""
+
+
+@pytest.mark.parametrize(("epsilon", "delta", "unit", "steps"), GAUSSIAN_GAMES)
+def test_no_strategy_beats_gaussian_dp(
+    epsilon: float, delta: float, unit: float, steps: tuple[int, ...]
+) -> None:
+    best = Game(unit, steps, _gaussian_alone(Budget(epsilon, delta)), epsilon).best()
+    assert best <= delta / 4 + 1e-12
+    assert best > delta / 20
+
+
+@pytest.mark.parametrize(("epsilon", "delta", "unit", "steps"), GAUSSIAN_GAMES)
+def test_the_perfect_analyst_beats_a_filter_that_is_too_generous(
+    epsilon: float, delta: float, unit: float, steps: tuple[int, ...]
+) -> None:
+    """Room for half as many questions again."""
+    limits = _gaussian_alone(Budget(epsilon, delta))
+    assert limits.gaussian is not None
+    more = replace(limits, gaussian=replace(limits.gaussian, most=limits.gaussian.most * 3 // 2))
+    assert Game(unit, steps, more, epsilon).best() > delta / 4
 
 
 # ---- simulated analysts --------------------------------------------------------------------------------

@@ -44,6 +44,7 @@ def declaration_options(command: Callable[..., None]) -> Callable[..., None]:
         *,
         epsilon: Any,
         delta: Any,
+        side_share: Any,
         schema: Any,
         between: Any,
         whole: Any,
@@ -54,7 +55,9 @@ def declaration_options(command: Callable[..., None]) -> Callable[..., None]:
         names = ("unit", "max_rows", "of", "region", "row", "public")
         unit = _unit(**{name: others.pop(name) for name in names})
         columns = _columns(between, whole, one_of, text)
-        budget = None if epsilon is None else sf.Budget(parse_number(epsilon), parse_number(delta))
+        budget = None
+        if epsilon is not None:
+            budget = sf.Budget(parse_number(epsilon), parse_number(delta), parse_number(side_share))
         said = {"unit": unit, "columns": columns, "budget": budget, "schema": schema}
         command(**others, said=said)
 
@@ -95,6 +98,12 @@ _OPTIONS: tuple[Callable[[Callable[..., None]], Callable[..., None]], ...] = (
     click.option("--text", multiple=True, metavar="COLUMN", help="Declare any text."),
     click.option("--epsilon", help="Budget ε of a new population."),
     click.option("--delta", default="0", show_default=True, help="Budget δ of a new population."),
+    click.option(
+        "--side-share",
+        default="0.5",
+        show_default=True,
+        help="Part of δ for discovered keys and for runs that are priced as (ε, δ).",
+    ),
     click.option("--schema", type=click.Path(), help="TOML file that declares all of this instead."),
 )
 

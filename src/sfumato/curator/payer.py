@@ -16,7 +16,7 @@ from sfumato.engines.rows import list_scans
 from sfumato.errors import EngineError, PolicyError
 from sfumato.ledger import Charge, Released
 from sfumato.ledger.api import Reserved, SnapshotRead, hash_reads, name_project, parse_account
-from sfumato.privacy.account import Caps, Cost, Left, caps, left
+from sfumato.privacy.account import Allowance, Caps, Cost, Left, left
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.neighbours import common_relation
 
@@ -174,15 +174,20 @@ class Payer:
         """Return what was typed as a spend; shares are of the smallest account that pays."""
         amounts = {name: value for name, value in typed.items() if value is not None}
         # The ledger is read for a share, and where noise may have a shape.
-        return parse_spend(amounts, needs, lambda: self._smallest_budget(table))
+        return parse_spend(amounts, needs, lambda: self._smallest_allowance(table))
 
     def adds_squares(self, table: Table) -> bool:
         """Return whether the smallest account that pays adds up Rényi divergences, and not pure ε."""
-        return bool(self._smallest_budget(table).delta)
+        return bool(self._smallest_allowance(table).budget.delta)
 
     def adds_pure(self, table: Table) -> bool:
         """Return whether no account that pays has a δ, so that all of them add up pure ε."""
         return not any(self.lab.ledger.read_budget(each).delta for each in self.accounts(table))
+
+    def has_gaussian_filter(self, table: Table) -> bool:
+        """Return whether the population's account has a filter of Gaussian DP, which older ones never get."""
+        account, *_ = base_accounts(table.population, None)
+        return self.lab.ledger.read_allowance(account).caps.gaussian is not None
 
     def standing(self, plan: Plan[Any, Any], *, in_stretches: bool = False) -> Standing:
         """Return what paying for a plan, at once or in stretches, would do to the accounts.
@@ -339,10 +344,9 @@ class Payer:
                 self.lab.ledger.require_newest(snapshot)
             raise
 
-    def _smallest_budget(self, table: Table) -> Budget:
-        names = base_accounts(table.population, self.holder)
-        budgets = [self.lab.ledger.read_budget(account) for account in names]
-        return min(budgets, key=lambda each: each.epsilon)
+    def _smallest_allowance(self, table: Table) -> Allowance:
+        allowed = map(self.lab.ledger.read_allowance, base_accounts(table.population, self.holder))
+        return min(allowed, key=lambda each: each.budget.epsilon)
 
     def _standing(self, payment: Payment, cost: Cost | None) -> Standing:
         states = self._states(payment.accounts)
@@ -358,7 +362,7 @@ class Payer:
         """Return what each account may spend and what it has spent; accounts that are alike once."""
         ledger = self.lab.ledger
         return list(
-            dict.fromkeys((caps(ledger.read_budget(name)), ledger.read_spent(name)) for name in names)
+            dict.fromkeys((ledger.read_allowance(name).caps, ledger.read_spent(name)) for name in names)
         )
 
     def _about(self, plan: Plan[Any, Any], text: str) -> dict[str, Any]:

@@ -48,6 +48,7 @@ CODES: dict[str, str] = {
     "SF-N324": "Rényi divergences are computed at finite orders above 1. The limits are the mean loss at 1 and the pure ε at infinity.",
     "SF-N325": "A private search releases the best of a random number of runs. Each run needs a Rényi curve and no δ of its own, and the probability of stopping lies between 0 and 1.",
     "SF-N330": "The moves of a unit say how far it moves how many cells: pairs of whole numbers above 0, such as ((1, 20),) for a unit that moves 20 counts by one each.",
+    "SF-N336": "Of the δ of a budget, side_share is the part for what has a δ of its own: discovered keys, and runs that are priced as (ε, δ). It is at least 0 and at most 1. With 1 nothing is left for Gaussian noise, and with 0 no keys can be discovered.",
     # learning
     "SF-E100": "The estimators follow scikit-learn and need it installed. It comes with the extra `learn`. Nothing else in sfumato needs it.",
     "SF-E101": "A learner on your own arrays must be told what rows can be: bounds for each feature, or the largest norm of a row. Rows outside are clipped. Bounds measured on the data would depend on single rows.",

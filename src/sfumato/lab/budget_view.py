@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from sfumato import viz
@@ -12,7 +13,7 @@ from sfumato.curator.catalog.regions import name_region
 from sfumato.curator.payer import account_names, base_accounts, population_account
 from sfumato.lab.surveys.charging import is_of_survey
 from sfumato.ledger.api import parse_account
-from sfumato.privacy.account import NOTHING, Cost, caps, find_dearest, find_epsilon, left
+from sfumato.privacy.account import NOTHING, SIDE, Cost, find_dearest, find_epsilon, left
 from sfumato.privacy.exact import format_bound
 from sfumato.privacy.tools.odometer import Odometer, read_odometer
 
@@ -36,6 +37,9 @@ class AccountView:
     left_epsilon: float
     spent: Odometer
     """What the account's filters prove of all that was spent so far."""
+    side_delta: float = 0.0
+    """The part of δ for discovered keys and for runs that are priced as (ε, δ)."""
+    left_side_delta: float = 0.0
     regions: tuple[AccountView, ...] = ()
     """The accounts of a population's regions. What is left above is then that of the one with least left,
     which is what a question about everyone can spend, and what was spent is the most."""
@@ -55,7 +59,9 @@ class AccountView:
         bar = "█" * filled + "░" * (20 - filled)
         of = f"{self.epsilon:.4g}" + (f" (δ = {self.delta:.3g})" if self.delta else "")
         rest = f"ε = {self.left_epsilon:.4g} of {of} left, as the largest question that can still be asked"
-        return f"{self.name}  {bar}  {rest}"
+        side = f"; side δ = {format_bound(self.left_side_delta, 3, up=False)} of {self.side_delta:.3g} left"
+        used = self.left_side_delta < self.side_delta or 2 * self.side_delta != self.delta
+        return f"{self.name}  {bar}  {rest}{side if used else ''}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the numbers, ready for JSON."""
@@ -64,6 +70,8 @@ class AccountView:
             "delta": self.delta,
             "left_share": self.left_share,
             "left_epsilon": self.left_epsilon,
+            "side_delta": self.side_delta,
+            "left_side_delta": self.left_side_delta,
             "spent": self.spent.to_dict(),
             **({"regions": self._describe_regions()} if self.regions else {}),
         }
@@ -217,8 +225,10 @@ def _order_by_left(account: AccountView) -> tuple[float, float]:
 
 def view_account(ledger: Ledger, account: str) -> AccountView:
     """Return an account as people see it."""
-    budget = ledger.read_budget(account)
-    limits, spent = caps(budget), ledger.read_spent(account)
+    allowed, spent = ledger.read_allowance(account), ledger.read_spent(account)
+    budget, limits = allowed.budget, allowed.caps
     rest, reading = left(limits, spent), read_odometer(budget, limits, spent)
     sizes = float(budget.epsilon), float(budget.delta)
-    return AccountView(account, *sizes, rest.share, float(rest.epsilon), reading)
+    left_side = max(Fraction(0), budget.side_delta - Fraction(spent.side, SIDE))
+    side = float(budget.side_delta), float(left_side)
+    return AccountView(account, *sizes, rest.share, float(rest.epsilon), reading, *side)

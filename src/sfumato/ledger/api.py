@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from sfumato.errors import UsageError
 from sfumato.ledger.chain import read_body, require_utf8, write_body
-from sfumato.privacy.account import ORDERS, Cost
+from sfumato.privacy.account import ORDERS, Cost, shorten_costs
 from sfumato.privacy.canonical import canonical_json
+from sfumato.privacy.gaussian_costs import NO_COST, RESERVES, Costs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from sfumato.ledger.chain import Entry
     from sfumato.ledger.receipts.signing import SignedHead
+    from sfumato.privacy.account import Allowance
     from sfumato.privacy.budget import Budget
 
 MAX_NAME_LENGTH = 200
@@ -268,6 +270,9 @@ class Ledger(Protocol):
     def read_budget(self, account: str) -> Budget:
         """Return the limits in force."""
 
+    def read_allowance(self, account: str) -> Allowance:
+        """Return the limits in force, with the filters that were fixed when they were set."""
+
     def read_spent(self, account: str) -> Cost:
         """Return the total of all charges."""
 
@@ -424,15 +429,23 @@ def is_cost(cost: Cost) -> bool:
     """Return whether these are whole numbers, one for each order, that can only make a total grow."""
     # Exact types: a float could round, and a bool, which is an int, would be written as a word.
     pure = () if cost.pure is None else (cost.pure,)
-    amounts = (*pure, *cost.renyi, cost.side)
-    return len(cost.renyi) == len(ORDERS) and set(map(type, amounts)) == {int} and min(amounts) >= 0
+    gaussian = NO_COST if cost.gaussian is None else cost.gaussian
+    amounts = (*pure, *cost.renyi, cost.side, *gaussian)
+    complete = len(cost.renyi) == len(ORDERS) and len(gaussian) == len(RESERVES)
+    return complete and set(map(type, amounts)) == {int} and min(amounts) >= 0
 
 
 @lru_cache(maxsize=4096)  # most questions have one of a few prices
 def write_cost(cost: Cost) -> str:
     """Return the text that `canonical_json` writes, without inspecting the type of each number."""
     pure = "null" if cost.pure is None else cost.pure
-    return f'{{"pure":{pure},"renyi":[{",".join(map(str, cost.renyi))}],"side":{cost.side}}}'
+    known = "" if cost.gaussian is None else f'"gaussian":{_write_costs(cost.gaussian)},'
+    return f'{{{known}"pure":{pure},"renyi":[{",".join(map(str, cost.renyi))}],"side":{cost.side}}}'
+
+
+def _write_costs(costs: Costs) -> str:
+    written = shorten_costs(costs)
+    return str(written) if isinstance(written, int) else f"[{','.join(map(str, written))}]"
 
 
 @lru_cache(maxsize=4096)  # a replay asks this for every charge, and most are paid by the same few accounts

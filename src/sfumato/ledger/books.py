@@ -7,7 +7,6 @@ the chain here, and so can anyone who has an export: `replay_entries(map(Entry.f
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from operator import sub
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sfumato.errors import LedgerError, UsageError
@@ -74,10 +73,7 @@ class AccountState:
 
     def after_refund(self, cost: Cost) -> AccountState:
         """Return the account once this much is given back."""
-        spent = self.spent
-        # A total that includes a charge without a pure ε has none, and a refund cannot bring it back.
-        pure = None if spent.pure is None or cost.pure is None else spent.pure - cost.pure
-        less = Cost(pure, tuple(map(sub, spent.renyi, cost.renyi)), spent.side - cost.side)
+        less = self.spent.take_back(cost)
         return AccountState(self.terms, self.kind, self.budget, self.caps, less, self.neighbours)
 
 
@@ -103,13 +99,15 @@ class Reservation:
         return self.steps, self.drawn, self.returned
 
 
-def write_terms(account: str, budget: Budget, neighbours: str | None = None) -> dict[str, Any]:
-    """Return the body of the entry that sets an account's limits.
+def write_terms(
+    account: str, budget: Budget, neighbours: str | None = None, spent: Cost = NOTHING
+) -> dict[str, Any]:
+    """Return the body of the entry that sets an account's limits, after what was spent of it.
 
     It holds the caps as integers, so that every machine decides alike for ever.
     """
-    caps = caps_of(budget)
-    filters = {"pure": caps.pure, "renyi": list(caps.renyi), "side": caps.side}
+    # A quota whose total is not known in Gaussian DP would give a share of δ to a filter that admits nothing.
+    filters = caps_of(budget, gaussian=spent.gaussian is not None).to_dict()
     named = {} if neighbours is None else {"neighbours": neighbours}
     return {"account": account, "budget": budget.to_dict(), "caps": filters, **named}
 
@@ -118,8 +116,7 @@ def read_terms(
     seq: int, kind: str, fields: dict[str, Any], spent: Cost, neighbours: str | None = None
 ) -> AccountState:
     """Return the account as the entry number `seq` sets it; what was spent and named before stays."""
-    filters = fields["caps"]
-    caps = Caps(filters["pure"], tuple(filters["renyi"]), filters["side"])
+    caps = Caps.from_dict(fields["caps"])
     named = neighbours or fields.get("neighbours")
     return AccountState(seq, kind, Budget.from_dict(fields["budget"]), caps, spent, named)
 
@@ -187,7 +184,7 @@ class Books:
         It names all accounts of a population or none, unless it names the snapshot that says which region
         each unit is in now.
         """
-        if cost == NOTHING or (snapshot is None and not self.regions):
+        if cost.is_free or (snapshot is None and not self.regions):
             return True
         families = self.regions.values()
         named = {name for name in accounts if parse_account(name)[1] is None}

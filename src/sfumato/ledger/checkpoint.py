@@ -27,8 +27,8 @@ STEP = 5000
 Replaying so many takes a tenth of a second (`benchmarks/ledger.py`). No privacy depends on it.
 """
 
-_TITLE = b"sfumato books 1\n"
-_TITLE_WITH_REGIONS = b"sfumato books 2\n"
+_TITLE = b"sfumato books 3\n"
+_TITLE_WITH_REGIONS = b"sfumato books 4\n"
 """Seals books that older versions must not use: they would replay no entry of regions, and charge too few."""
 
 
@@ -105,8 +105,7 @@ def _read(fields: dict[str, Any]) -> Books:
 
 
 def _write_account(account: AccountState) -> list[Any]:
-    caps = account.caps
-    filters = [caps.pure, caps.renyi, caps.side]
+    filters = account.caps.to_dict()
     terms = [account.terms, account.kind, account.budget.to_dict()]
     return [*terms, filters, account.spent.to_dict(), account.neighbours]
 
@@ -115,11 +114,11 @@ def _read_account(
     terms: int,
     kind: str,
     budget: dict[str, Any],
-    filters: list[Any],
+    filters: dict[str, Any],
     spent: dict[str, Any],
     named: str | None,
 ) -> AccountState:
-    caps = Caps(filters[0], tuple(filters[1]), filters[2])
+    caps = Caps.from_dict(filters)
     return AccountState(terms, kind, Budget.from_dict(budget), caps, Cost.from_dict(spent), named)
 
 

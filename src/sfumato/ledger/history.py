@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.ledger.api import RegionAccounts
 from sfumato.ledger.chain import read_body
-from sfumato.privacy.account import NOTHING, Cost, caps, find_dearest, left
+from sfumato.privacy.account import NOTHING, Cost, find_dearest, left
 
 if TYPE_CHECKING:
     from sfumato.ledger import Ledger
     from sfumato.ledger.chain import Entry
-    from sfumato.privacy.budget import Budget
+    from sfumato.privacy.account import Allowance
 
 MOST_POINTS = 40
 """Points of a curve: each is some milliseconds of arithmetic, and a chart shows no more."""
@@ -53,8 +53,8 @@ class _AccountTrace:
     kept: list[_Total] = field(default_factory=list)
     stride: int = 1
     known: dict[int, float] = field(default_factory=dict)
-    """What was left after an entry, under the budget that it was computed for."""
-    budget: Budget | None = None
+    """What was left after an entry, under the limits that it was computed for."""
+    allowed: Allowance | None = None
 
     def add(self, entry: int, day: str, spent: Cost) -> None:
         """Keep the total after one more charge."""
@@ -64,20 +64,19 @@ class _AccountTrace:
         if len(self.kept) > _MOST_KEPT:
             self.kept, self.stride = self.kept[1::2], 2 * self.stride
 
-    def list_points(self, budget: Budget, most: int) -> tuple[BudgetPoint, ...]:
+    def list_points(self, allowed: Allowance, most: int) -> tuple[BudgetPoint, ...]:
         """Return what was left at the first, the last, and some charges between them."""
         totals = [_NOTHING_YET, *self.kept]
         if totals[-1].entry != self.newest.entry:
             totals.append(self.newest)
         step = max(1, -(-len(totals) // max(1, most - 1)))
         chosen = [totals[at] for at in sorted({*range(0, len(totals), step), len(totals) - 1})]
-        if budget != self.budget:
-            self.budget, self.known = budget, {}
-        limits = caps(budget)
+        if allowed != self.allowed:
+            self.allowed, self.known = allowed, {}
         self.known = {
             each.entry: self.known[each.entry]
             if each.entry in self.known
-            else float(left(limits, each.spent).epsilon)
+            else float(left(allowed.caps, each.spent).epsilon)
             for each in chosen
         }
         return tuple(
@@ -101,10 +100,10 @@ class BudgetHistory:
 
     def trace(self, account: str, most: int = MOST_POINTS) -> tuple[BudgetPoint, ...]:
         """Return what was left of an account after its charges: after each, or after `most` of them."""
-        budget = self._ledger.read_budget(account)
+        allowed = self._ledger.read_allowance(account)
         with self._turn:
             self._read_new()
-            return self._traces.get(account, _AccountTrace()).list_points(budget, most)
+            return self._traces.get(account, _AccountTrace()).list_points(allowed, most)
 
     def _begin(self) -> None:
         self._last: Entry | None = None
@@ -148,16 +147,9 @@ class BudgetHistory:
         accounts, cost, day = self._runs.pop(fields["charge"], ((), NOTHING, ""))
         for account in accounts:
             trace = self._traces[account]
-            trace.add(entry.seq, day, _subtract(trace.newest.spent, cost * fields["steps"]))
+            trace.add(entry.seq, day, trace.newest.spent.take_back(cost * fields["steps"]))
 
 
 def trace_budget(ledger: Ledger, account: str, most: int = MOST_POINTS) -> tuple[BudgetPoint, ...]:
     """Return what was left of an account after its charges: after each, or after `most` of them."""
     return BudgetHistory(ledger).trace(account, most)
-
-
-def _subtract(spent: Cost, cost: Cost) -> Cost:
-    # A total that includes a charge without a pure ε has none, and a refund cannot bring it back.
-    pure = None if spent.pure is None or cost.pure is None else spent.pure - cost.pure
-    renyi = tuple(had - less for had, less in zip(spent.renyi, cost.renyi, strict=True))
-    return Cost(pure, renyi, spent.side - cost.side)

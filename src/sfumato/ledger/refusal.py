@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -97,8 +98,15 @@ def _compare(cost: Cost, account: AccountState) -> tuple[str, str]:
 
 def _compare_shares(cost: Cost, account: AccountState) -> tuple[str, str]:
     """Return what was asked and what is left as percentages of the cap that came closest to admitting."""
-    columns = zip(account.spent.renyi, cost.renyi, account.caps.renyi, strict=True)
-    filters = [(Fraction(used, cap), Fraction(more, cap)) for used, more, cap in columns if cap > 0]
+    known = (account.spent + cost).gaussian is not None
+    before, added = (
+        account.caps.list_filters(replace(each, pure=None, gaussian=each.gaussian if known else None))
+        for each in (account.spent, cost)
+    )
+    filters = [
+        (Fraction(used, cap), Fraction(more, cap))
+        for (used, cap), (more, _) in zip(before, added, strict=True)
+    ]
     if not filters:
         return "noise without a pure ε", f"a budget of pure ε = {format_short(account.budget.epsilon)}"
     used, more = min(filters, key=sum)

@@ -29,6 +29,7 @@ from sfumato.ledger.receipts.commitment import commit_to_answer, draw_nonce
 from sfumato.ledger.refusal import shortage_error, unknown_account_error
 from sfumato.ledger.transaction import BudgetShortage, KeptAnswer, PendingAnswer, Transaction
 from sfumato.ledger.waiting import POLL_SECONDS, HolderLock, await_answer
+from sfumato.privacy.account import Allowance
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -127,6 +128,10 @@ class StoredLedger(ABC):
 
     def read_budget(self, account: str) -> Budget:
         return self._find_account(account).budget
+
+    def read_allowance(self, account: str) -> Allowance:
+        found = self._find_account(account)
+        return Allowance(found.budget, found.caps)
 
     def read_spent(self, account: str) -> Cost:
         return self._find_account(account).spent

@@ -90,7 +90,7 @@ class Transaction:
         if old is not None and (old.kind, kind) != ("grant", "grant"):
             sentence = "A budget cannot be changed once it is set."
             raise PolicyError("SF-L201", sentence, account=name, set_=f"{old.budget!r}")
-        fields = write_terms(name, budget, neighbours)
+        fields = write_terms(name, budget, neighbours, NOTHING if old is None else old.spent)
         self._append_fields(kind, {**fields, "at": read_date()}, Books.set_terms, kind, fields)
 
     # ---- the lab and its snapshots ----

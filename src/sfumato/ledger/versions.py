@@ -3,7 +3,8 @@
 Version 1 had no reservations, and its ledgers had no identity. Version 2 kept totals and keys in tables.
 Version 3 keeps the chain, where it ends, and the answers; everything else is in memory. Version 4 has the
 same tables and more kinds of entries, which older code would call a broken chain; a file has a mark beside
-it.
+it. Version 5 has the same tables and kinds; new accounts may have a filter of Gaussian DP, by which this
+code admits what older code would not.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from sfumato.ledger.tables import read_entries
 if TYPE_CHECKING:
     from sfumato.ledger.tables import SqlConnection
 
-VERSION = 4
+VERSION = 5
 
 
 def check_older_tables(db: SqlConnection, version: int) -> Books:

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from sfumato.curator.plan.spend import Spend
-    from sfumato.privacy.budget import Budget
+    from sfumato.privacy.account import Allowance
 
 _NEEDS = Needs((SumSensitivity(1, 1),))
 
 
-def _no_budget() -> Budget:
+def _no_budget() -> Allowance:
     """Raise: a fit is not given a share of a budget, so no budget is looked up."""
     raise AssertionError("share")
 

@@ -6,12 +6,19 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from sfumato.privacy.exact import Number, format_short, parse_positive, parse_probability
+from sfumato.errors import UsageError
+from sfumato.privacy.exact import Number, format_short, parse_exact, parse_positive, parse_probability
+
+SIDE_SHARE = Fraction(1, 2)
+"""Part of δ that is kept for side δ, unless the steward says otherwise."""
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class Budget:
     """A total (ε, δ). `Budget(epsilon=4)` alone allows pure ε only.
+
+    `side_share` is the part of δ that pays for what has a δ of its own: discovered keys, and runs that are
+    priced as (ε, δ). The rest is for Gaussian noise and for many small questions.
 
     Privacy
     -------
@@ -22,20 +29,43 @@ class Budget:
 
     epsilon: Fraction
     delta: Fraction
+    side_share: Fraction
 
-    def __init__(self, epsilon: Number, delta: Number = 0) -> None:
+    def __init__(self, epsilon: Number, delta: Number = 0, side_share: Number = SIDE_SHARE) -> None:
         object.__setattr__(self, "epsilon", parse_positive(epsilon, "epsilon"))
         object.__setattr__(self, "delta", parse_probability(delta, "delta"))
+        object.__setattr__(self, "side_share", _parse_part(side_share) if self.delta else SIDE_SHARE)
+
+    @property
+    def side_delta(self) -> Fraction:
+        """The part of δ that pays for what has a δ of its own."""
+        return self.delta * self.side_share
 
     def __repr__(self) -> str:
         delta = f", delta={format_short(self.delta)}" if self.delta else ""
-        return f"Budget(epsilon={format_short(self.epsilon)}{delta})"
+        side = "" if self.side_share == SIDE_SHARE else f", side_share={format_short(self.side_share)}"
+        return f"Budget(epsilon={format_short(self.epsilon)}{delta}{side})"
 
     def to_dict(self) -> dict[str, str]:
         """Return the form that is kept in catalogs and ledgers."""
-        return {"epsilon": str(self.epsilon), "delta": str(self.delta)}
+        # Left out where nothing was said, as older versions did, so that their texts and hashes stay.
+        side = {} if self.side_share == SIDE_SHARE else {"side_share": str(self.side_share)}
+        return {"epsilon": str(self.epsilon), "delta": str(self.delta), **side}
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> Budget:
         """Return the budget that `to_dict` wrote."""
-        return cls(Fraction(fields["epsilon"]), Fraction(fields["delta"]))
+        side = Fraction(fields.get("side_share", SIDE_SHARE))
+        return cls(Fraction(fields["epsilon"]), Fraction(fields["delta"]), side)
+
+
+def _parse_part(side_share: Number) -> Fraction:
+    part = parse_exact(side_share, "side_share")
+    if not 0 <= part <= 1:
+        raise UsageError(
+            "SF-N336",
+            "The part of δ for side δ must be between 0 and 1.",
+            got=str(side_share)[:40],
+            try_="sf.Budget(epsilon=1, delta=1e-6, side_share=0.5)",
+        )
+    return part

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from sfumato.errors import UsageError
 from sfumato.privacy import gaussian
-from sfumato.privacy.account import NAT, ORDERS, SIDE, Caps, caps, price
+from sfumato.privacy.account import NAT, ORDERS, SIDE, caps, price
 from sfumato.privacy.bisection import find_smallest
 from sfumato.privacy.composition import epsilon as composed_epsilon
 from sfumato.privacy.conversion import rho_epsilon
-from sfumato.privacy.events import Gaussian, Pure, Repeated, Sampled
+from sfumato.privacy.events import Exponential, Gaussian, Pure, Repeated, Sampled
 from sfumato.privacy.exact import parse_exact, parse_positive, parse_probability, parse_whole
+from sfumato.privacy.gaussian_costs import price_coin_at
 
 if TYPE_CHECKING:
+    from sfumato.privacy.account import Caps, Cost
     from sfumato.privacy.budget import Budget
     from sfumato.privacy.exact import Number
 
@@ -53,42 +56,57 @@ def sampled_sigma(rate: Number, steps: int, epsilon: Number, delta: Number) -> f
     return find_smallest(holds, 0.25, 0.5, precision=1e-4)
 
 
-def share_sigma(budget: Budget, share: Number) -> Fraction:
+def share_sigma(budget: Budget, share: Number, limits: Caps | None = None) -> Fraction:
     """Return the noise multiplier of a Gaussian event that uses this share of a budget, rounded up.
 
-    Shares that add to 1 or less are all admitted together.
+    Shares that add to 1 or less are all admitted together. `limits` are the filters of an account that is
+    older than this version.
     """
     part = _share(share)
-    order, cap = _gaussian_filter(caps(budget))
+    filtered = _find_filter(limits or caps(budget))
     # The closed form is a little too small after rounding up the price, so σ grows until the price fits.
-    sigma, raised = math.sqrt(order * NAT / (2 * float(part * cap))), 2.0**-40
-    while price(Gaussian(sigma)).renyi[ORDERS.index(order)] > part * cap:
+    sigma, raised = math.sqrt(filtered.weight * NAT / float(part * filtered.cap)), 2.0**-40
+    while filtered.read(price(Gaussian(sigma))) > part * filtered.cap:
         sigma, raised = sigma * (1 + raised), 2 * raised  # doubles, because these stay short as fractions
     return parse_exact(sigma, "sigma")
 
 
-def share_epsilon(budget: Budget, share: Number) -> Fraction:
+def share_epsilon(budget: Budget, share: Number, limits: Caps | None = None) -> Fraction:
     """Return the largest pure ε that uses this share of a budget, rounded down.
 
     Without δ it is the share of ε. With δ it is a share of the filter that Gaussian events use, which for
     small shares is far more; shares of both kinds that add to 1 or less are all admitted together.
     """
-    part, limits = _share(share), caps(budget)
-    if not budget.delta or max(limits.renyi) <= 0:
+    part, known = _share(share), limits or caps(budget)
+    if not known.admits_noise:
         return part * budget.epsilon
-    order, cap = _gaussian_filter(limits)
-    at, allowed = ORDERS.index(order), part * cap
+    filtered = _find_filter(known)
     low, high = 0, NAT * math.ceil(budget.epsilon) + 1
     while high - low > 1:
         middle = (low + high) // 2
-        fits = price(Pure(Fraction(middle, NAT))).renyi[at] <= allowed
+        fits = filtered.read_pure(Fraction(middle, NAT)) <= part * filtered.cap
         low, high = (middle, high) if fits else (low, middle)
     return Fraction(low, NAT)
 
 
-def share_side(budget: Budget, share: Number) -> Fraction:
+def share_choice(budget: Budget, share: Number, limits: Caps | None = None) -> Fraction:
+    """Return the largest ε of a choice of bounded range that uses this share of a budget, rounded down.
+
+    At the Rényi orders a choice of 2/σ costs what Gaussian noise of σ does, and in Gaussian DP a little more.
+    """
+    part, known = _share(share), limits or caps(budget)
+    filtered = _find_filter(known)
+    low, high = 0, NAT * math.ceil(2 * budget.epsilon) + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        fits = filtered.read(price(Exponential(Fraction(middle, NAT)))) <= part * filtered.cap
+        low, high = (middle, high) if fits else (low, middle)
+    return Fraction(low, NAT)
+
+
+def share_side(budget: Budget, share: Number, limits: Caps | None = None) -> Fraction:
     """Return this share of the side δ, which pays for keys and other (ε, δ)-priced steps, rounded down."""
-    return Fraction(math.floor(_share(share) * caps(budget).side), SIDE)
+    return Fraction(math.floor(_share(share) * (limits or caps(budget)).side), SIDE)
 
 
 def rho_for(epsilon: Number, delta: Number) -> Fraction:
@@ -119,16 +137,47 @@ def average_error(width: Number, n: int, epsilon: Number, queries: int = 1) -> F
     return parse_whole(queries, "queries") * parse_positive(width, "width") / people
 
 
-def _gaussian_filter(limits: Caps) -> tuple[float, int]:
-    """Return the order that admits the most Gaussian events, and its cap."""
-    order, cap = max(zip(ORDERS, limits.renyi, strict=True), key=lambda pair: pair[1] / pair[0])
-    if cap <= 0:
+@dataclass(frozen=True, slots=True)
+class _NoiseFilter:
+    """The filter of a budget that admits the most Gaussian noise."""
+
+    weight: float
+    """What noise of σ = 1 costs at it."""
+    cap: int
+    order: int | None = None
+    """Place of the Rényi order; None for the filter of Gaussian DP."""
+    place: int = 0
+
+    def read(self, cost: Cost) -> float:
+        """Return what is charged to this filter; infinity where that is not known."""
+        if self.order is not None:
+            return cost.renyi[self.order]
+        return math.inf if cost.gaussian is None else cost.gaussian[self.place]
+
+    def read_pure(self, epsilon: Fraction) -> float:
+        """Return what a pure question is charged to this filter."""
+        if self.order is not None:
+            return self.read(price(Pure(epsilon)))
+        cost = price_coin_at(epsilon, self.place)
+        return math.inf if cost is None else cost
+
+
+def _find_filter(limits: Caps) -> _NoiseFilter:
+    """Return the filter that admits the most Gaussian noise."""
+    filters = [
+        _NoiseFilter(order / 2, cap, at)
+        for at, (order, cap) in enumerate(zip(ORDERS, limits.renyi, strict=True))
+    ]
+    if limits.gaussian is not None:
+        filters.append(_NoiseFilter(1.0, limits.gaussian.most, None, limits.gaussian.place))
+    best = max(filters, key=lambda each: each.cap / each.weight)
+    if best.cap <= 0:
         raise UsageError(
             "SF-N315",
             "This budget cannot pay for Gaussian noise.",
             try_="a budget with a larger delta or epsilon",
         )
-    return order, cap
+    return best
 
 
 def _delta(delta: Number) -> Fraction:

@@ -120,3 +120,15 @@ def test_tables_of_a_copied_folder_are_listed(lab: Path) -> None:
         json.loads(run("table", "list", "--lab", str(lab / "copy"), "--json").stdout)[0]["name"] == "visits"
     )
     assert "patient_id" in run("table", "show", "visits", "--lab", str(lab / "copy")).stdout
+
+
+def test_the_share_of_side_delta_is_said_and_shown(lab: Path) -> None:
+    folder, source = str(lab / "lab"), str(lab / "visits.parquet")
+    said = ("--unit", "patient_id", "--max-rows", "20", "--one-of", "ward", "A,B,C")
+    budget = ("--epsilon", "1", "--delta", "1e-6", "--side-share", "0.9")
+    added = run("table", "add", "visits", source, "--lab", folder, *said, *budget)
+    assert added.exit_code == 0, added.output
+    shown = run("budget", "--lab", folder)
+    assert "side δ = 9e-07 of 9e-07 left" in shown.stdout, shown.output
+    numbers = json.loads(run("budget", "--lab", folder, "--json").stdout)["population:patient_id"]
+    assert (numbers["side_delta"], numbers["left_side_delta"]) == (9e-7, 9e-7)

@@ -60,7 +60,7 @@ def test_budgets_are_read_for_a_share_or_a_shape(session: Any, monkeypatch: pyte
         session.sql("SELECT ward, COUNT(*) AS n, MEDIAN(age) AS m FROM t GROUP BY ward"),
         session.sql(SQL),
     )
-    monkeypatch.setattr(type(session._lab.ledger), "read_budget", _refuse)
+    monkeypatch.setattr(type(session._lab.ledger), "read_allowance", _refuse)
     assert asked.plan({"epsilon": 1}).cost
     assert asked.plan({"error": {"n": 5}}).cost
     for query_, spend in ((asked, {"share": 0.1}), (shaped, {"epsilon": 1})):

@@ -11,7 +11,7 @@ import pytest
 import sfumato as sf
 from sfumato.ledger.api import Charge
 from sfumato.ledger.history import BudgetHistory, _AccountTrace, trace_budget
-from sfumato.privacy.account import price
+from sfumato.privacy.account import Allowance, price
 from sfumato.privacy.events import Gaussian, Pure
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def test_a_long_history_keeps_few_totals(tmp_path: Path) -> None:
     for at in range(1, 5001):
         trace.add(at, "2026-01-01", price(Pure(Fraction(at, 10_000))))
     assert len(trace.kept) <= 160
-    points = trace.list_points(sf.Budget(4), 40)
+    points = trace.list_points(Allowance.of(sf.Budget(4)), 40)
     assert len(points) <= 40
     assert (points[0].charges, points[-1].charges) == (0, 5000)
     assert points[-1].left_epsilon == 3.5

@@ -20,6 +20,7 @@
     [budget]
     epsilon = 4
     delta = "1e-7"
+    side_share = "0.5"
 
 Every error names the file and the path inside it.
 """
@@ -50,7 +51,7 @@ from sfumato.curator.catalog.columns import (
 )
 from sfumato.errors import UsageError
 from sfumato.privacy.bound_choice import BoundChoice, choose
-from sfumato.privacy.budget import Budget
+from sfumato.privacy.budget import SIDE_SHARE, Budget
 from sfumato.privacy.exact import parse_exact
 from sfumato.privacy.neighbours import Neighbours
 from sfumato.privacy.units import PUBLIC, ROW, Unit
@@ -112,8 +113,12 @@ def write_schema(said: Schema, comments: Sequence[str] = ()) -> str:
         lines += ["", f"[columns.{write_key(name)}]", *_write_column(column)]
     lines += comments
     if said.budget is not None:
-        delta = [f'delta = "{_write_exact(said.budget.delta)}"'] if said.budget.delta else []
-        lines += ["", "[budget]", f'epsilon = "{_write_exact(said.budget.epsilon)}"', *delta]
+        budget = said.budget
+        delta = [f'delta = "{_write_exact(budget.delta)}"'] if budget.delta else []
+        side = (
+            [f'side_share = "{_write_exact(budget.side_share)}"'] if budget.side_share != SIDE_SHARE else []
+        )
+        lines += ["", "[budget]", f'epsilon = "{_write_exact(budget.epsilon)}"', *delta, *side]
     return "\n".join(lines).strip() + "\n"
 
 
@@ -255,7 +260,7 @@ class _Reader:
         return text(**rules)
 
     def _budget(self, fields: Any) -> Budget:
-        self._known("budget", fields, ("epsilon", "delta"))
+        self._known("budget", fields, ("epsilon", "delta", "side_share"))
         numbers = {name: self._number(f"budget.{name}", value) for name, value in fields.items()}
         if "epsilon" not in numbers:
             raise self._wrong("budget", "needs an epsilon", "epsilon = 4")

@@ -11,7 +11,14 @@ from sfumato.curator.plan.sensitivity import SumSensitivity
 from sfumato.errors import PolicyError, UsageError
 from sfumato.errors.checked import checked, require_field
 from sfumato.noise import GaussianNoise, LaplaceNoise
-from sfumato.privacy.calibration import gaussian_sigma, rho_for, share_epsilon, share_side, share_sigma
+from sfumato.privacy.calibration import (
+    gaussian_sigma,
+    rho_for,
+    share_choice,
+    share_epsilon,
+    share_side,
+    share_sigma,
+)
 from sfumato.privacy.canonical import written_by
 from sfumato.privacy.exact import format_short, parse_exact, parse_positive
 from sfumato.privacy.risk import epsilon_for_risk
@@ -20,6 +27,7 @@ from sfumato.privacy.sensitivity import root_up
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from sfumato.privacy.account import Allowance
     from sfumato.privacy.budget import Budget
 
 WHOLE = Fraction(1)
@@ -205,15 +213,15 @@ class GaussianSpend:
 Spend = PureSpend | GaussianSpend
 
 
-def parse_spend(amounts: Mapping[str, Any], needs: Needs, budget: Callable[[], Budget]) -> Spend:
+def parse_spend(amounts: Mapping[str, Any], needs: Needs, allowed: Callable[[], Allowance]) -> Spend:
     """Return the spend that was typed: epsilon, epsilon and delta, rho, a risk, or a share of the budget.
 
-    `budget` is only called for a share, and where noise may be shaped: reading it from the ledger takes time.
+    `allowed` is only called for a share, and where noise may be shaped: the ledger takes time to read.
     """
-    spend = _parse_amounts(amounts, needs, budget)
+    spend = _parse_amounts(amounts, needs, allowed)
     if isinstance(spend, PureSpend) and (needs.shaped is not None or needs.pooled):
         # A share is charged as if all of it were one answer, so noise of any shape stays within it.
-        squares = bool(budget().delta) and "share" not in amounts
+        squares = bool(allowed().budget.delta) and "share" not in amounts
         return replace(spend, shaped=prefers_shape(needs, squares=squares), squares=squares)
     return spend
 
@@ -231,7 +239,7 @@ def prefers_shape(needs: Needs, *, squares: bool) -> bool:
     return one < other
 
 
-def _parse_amounts(amounts: Mapping[str, Any], needs: Needs, budget: Callable[[], Budget]) -> Spend:
+def _parse_amounts(amounts: Mapping[str, Any], needs: Needs, allowed: Callable[[], Allowance]) -> Spend:
     match sorted(amounts):
         case ["epsilon"]:
             return _for_keys(needs, PureSpend(parse_positive(amounts["epsilon"], "epsilon")))
@@ -244,7 +252,7 @@ def _parse_amounts(amounts: Mapping[str, Any], needs: Needs, budget: Callable[[]
         case ["risk"]:
             return _for_keys(needs, _by_risk(amounts["risk"]))
         case ["share"]:
-            return _share(budget(), parse_exact(amounts["share"], "share"), needs)
+            return _share(allowed(), parse_exact(amounts["share"], "share"), needs)
     raise UsageError(
         "SF-N109",
         "Say how much to spend, in one way.",
@@ -296,18 +304,30 @@ def _concentrated(rho: Fraction) -> Spend:
     return GaussianSpend(root_up(1 / (2 * rho)), f"ρ = {format_short(rho)}")
 
 
-def _share(budget: Budget, share: Fraction, needs: Needs) -> Spend:
+def _share(allowed: Allowance, share: Fraction, needs: Needs) -> Spend:
     """Return the spend with the smaller expected error among those that use this share of the budget."""
     words = f"{format_short(share * 100)} % of the budget"
-    pure = PureSpend(share_epsilon(budget, share), words=words)
+    budget, limits = allowed.budget, allowed.caps
+    pure = PureSpend(share_epsilon(budget, share, limits), words=words)
     if needs.keys:
-        return _for_keys(needs, PureSpend(pure.epsilon, share_side(budget, share), words))
+        return _for_keys(needs, PureSpend(pure.epsilon, share_side(budget, share, limits), words))
     # Without a δ in the budget, Gaussian noise could never be admitted.
     if not budget.delta:
         return pure
-    rounded = GaussianSpend(share_sigma(budget, share) * _ROUNDING, words)
+    rounded = GaussianSpend(_share_multiplier(allowed, share, needs) * _ROUNDING, words)
     choices: tuple[Spend, Spend] = (pure, rounded)
     return min(choices, key=lambda each: _error(each, needs))
+
+
+def _share_multiplier(allowed: Allowance, share: Fraction, needs: Needs) -> Fraction:
+    """Return the least multiplier of noise for which sums and choices together use this share."""
+    sums = share_sigma(allowed.budget, share, allowed.caps)
+    # At a Rényi order a choice is no dearer than Gaussian noise, and in Gaussian DP it is a little.
+    if not needs.choices or allowed.caps.gaussian is None:
+        return sums
+    part = GaussianSpend(sums, "").split(needs).other
+    sharpest = share_choice(allowed.budget, share * part, allowed.caps)
+    return max(sums, root_up(4 * part / sharpest**2))
 
 
 def _error(chosen: Spend, needs: Needs) -> float:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import BudgetError, UsageError
 from sfumato.ledger import Charge, SqliteLedger
-from sfumato.privacy.account import caps, left, price
+from sfumato.privacy.account import left, price
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.events import Sequential
 from sfumato.privacy.exact import format_short
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from fractions import Fraction
 
+    from sfumato.privacy.account import Caps
     from sfumato.privacy.events import Event
     from sfumato.privacy.exact import Number
 
@@ -63,7 +64,7 @@ class Account:
         """Raise before anything is charged if the budget does not hold a fit as a whole."""
         fit = Sequential(tuple(events))
         common_relation([ADD_REMOVE, fit.neighbours])
-        if not caps(self.budget).admits(self._ledger.read_spent(_NAME), price(fit)):
+        if not self._limits.admits(self._ledger.read_spent(_NAME), price(fit)):
             raise BudgetError(
                 "SF-B101",
                 "Not enough privacy budget for this fit.",
@@ -79,7 +80,11 @@ class Account:
     @property
     def left(self) -> Fraction:
         """The largest pure ε that a fit may still cost."""
-        return left(caps(self.budget), self._ledger.read_spent(_NAME)).epsilon
+        return left(self._limits, self._ledger.read_spent(_NAME)).epsilon
+
+    @property
+    def _limits(self) -> Caps:
+        return self._ledger.read_allowance(_NAME).caps
 
     # Copies of every kind are the same account: `clone` and `joblib` must not create budget.
 

@@ -98,7 +98,7 @@ _COLUMNS_3 = {
     "entries": _COLUMNS_1["entries"],
     "ledger": "version integer, identity text, entries bigint, head text",
 }
-_COLUMNS = {1: _COLUMNS_1, 2: _COLUMNS_2, 3: _COLUMNS_3, 4: _COLUMNS_3}
+_COLUMNS = {1: _COLUMNS_1, 2: _COLUMNS_2, 3: _COLUMNS_3, 4: _COLUMNS_3, 5: _COLUMNS_3}
 
 
 def create_tables(db: SqlConnection, schema: str, writer: str | None) -> None:
@@ -142,7 +142,7 @@ def migrate_tables(db: SqlConnection) -> None:
 
 def _change_tables(db: SqlConnection, version: int) -> None:
     _require_schema(db, version)
-    if version == 3:
+    if version >= 3:
         db.execute("UPDATE ledger SET version = ?", (VERSION,))
         return
     books = check_older_tables(db, version)

@@ -82,6 +82,7 @@ _TABLES = {
     2: (*_ENTRIES, *_DERIVED, *_VERSION_2),
     3: (*_ENTRIES, *_VERSION_3),
     4: (*_ENTRIES, *_VERSION_3),
+    5: (*_ENTRIES, *_VERSION_3),
 }
 _DROPPED = {
     1: ("answers", "charges", "accounts", "ledger"),
@@ -124,7 +125,7 @@ def migrate_tables(db: SqlConnection) -> None:
 
 def _change_tables(db: SqlConnection, version: int) -> None:
     _require_schema(db, version)
-    if version == 3:
+    if version >= 3:
         db.execute("UPDATE ledger SET version = ?", (VERSION,))
         return
     books = check_older_tables(db, version)

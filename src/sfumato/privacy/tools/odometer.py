@@ -13,6 +13,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from sfumato.privacy.account import NAT, ORDERS
+from sfumato.privacy.gaussian_costs import RESERVES, find_level, find_share
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -83,6 +84,12 @@ def _list_readings(budget: Budget, caps: Caps, spent: Cost) -> Iterator[tuple[Fr
         # With the same share of δ the cap of an order is ε and a constant.
         if cap >= 0:
             yield budget.epsilon - Fraction(cap - total, NAT), f"the Rényi filter of order {order:g}"
+    if caps.gaussian is not None and spent.gaussian is not None:
+        reserve = RESERVES[caps.gaussian.place]
+        share = find_share(reserve + caps.gaussian.most / NAT, float(budget.epsilon))
+        level = find_level(reserve + (spent.gaussian[caps.gaussian.place] + 1) / NAT, share)
+        if level < math.inf:
+            yield Fraction(level), "the filter of Gaussian DP"
 
 
 def _round_up(value: Fraction) -> float:

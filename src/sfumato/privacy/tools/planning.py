@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -20,9 +21,10 @@ from sfumato.privacy import divergences
 from sfumato.privacy.account import NAT, NOTHING, ORDERS, caps, price
 from sfumato.privacy.events import Gaussian, Laplace, Repeated, Sequential
 from sfumato.privacy.exact import parse_exact, parse_positive
+from sfumato.privacy.gaussian_costs import RESERVES, estimate_coin
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from sfumato.privacy.account import Caps, Cost
     from sfumato.privacy.budget import Budget
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 
 Kind = Literal["laplace", "gaussian"]
 KINDS: tuple[Kind, ...] = ("laplace", "gaussian")
+NoisePrice = Callable[[Kind, float], float]
+"""From a kind of noise, and the sensitivity over its scale, to what it costs at one filter."""
 MOST_WISHES = 10_000
 MOST_DIFFERENT = 300
 """Most different wishes of one plan, so that it takes seconds."""
@@ -265,7 +269,7 @@ def _shorten(value: Fraction) -> Fraction:
 def _list_shapes(
     asked: Sequence[Wish], limits: Caps, spent: Cost
 ) -> Iterator[tuple[Sequence[Kind], Sequence[float]]]:
-    """Yield what could be best: for pure ε, for Gaussian noise alone, and for every Rényi order."""
+    """Yield what could be best: for pure ε, for Gaussian noise alone, for Rényi orders and Gaussian DP."""
     for kind in KINDS:
         if all(each.noise in (None, kind) for each in asked):
             kinds: list[Kind] = [kind] * len(asked)
@@ -274,9 +278,14 @@ def _list_shapes(
         return
     rest = {order: cap - total for order, cap, total in zip(ORDERS, limits.renyi, spent.renyi, strict=True)}
     usable = sorted((order for order in rest if rest[order] > 0), key=lambda order: -rest[order] / order)
-    for order in usable[:_ORDERS_TRIED]:
-        chosen = _divide(asked, order, rest[order] / NAT)
-        yield [kind for kind, _ in chosen], [scale for _, scale in chosen]
+    filters = [(_price_at(order), rest[order]) for order in usable[:_ORDERS_TRIED]]
+    if limits.gaussian is not None and spent.gaussian is not None:
+        place = limits.gaussian.place
+        filters.append((_price_beside(RESERVES[place]), limits.gaussian.most - spent.gaussian[place]))
+    for price_noise, cap in filters:
+        if cap > 0:
+            chosen = _divide(asked, price_noise, cap / NAT)
+            yield [kind for kind, _ in chosen], [scale for _, scale in chosen]
 
 
 def _closed_form(wish: Wish, kind: Kind) -> float:
@@ -291,55 +300,65 @@ def _closed_form(wish: Wish, kind: Kind) -> float:
     return ratio ** (1 / 3) if kind == "laplace" else math.sqrt(ratio * math.sqrt(float(wish.weight)))
 
 
-def _divide(asked: Sequence[Wish], order: float, cap: float) -> list[tuple[Kind, float]]:
-    """Return kinds and scales that use up the cap of one order, best for what the wishes say."""
+def _divide(asked: Sequence[Wish], price_noise: NoisePrice, cap: float) -> list[tuple[Kind, float]]:
+    """Return kinds and scales that use up the cap of one filter, best for what the wishes say."""
     different = Counter(asked)
     find = _find_by_weight if asked[0].error is None else _find_by_error
 
     def cost(multiplier: float) -> float:
-        return math.fsum(times * find(wish, order, multiplier)[2] for wish, times in different.items())
+        return math.fsum(times * find(wish, price_noise, multiplier)[2] for wish, times in different.items())
 
     # The cost falls as the multiplier grows; it is found by halving its logarithm.
     low, high = -200.0, 200.0
     for _ in range(_ROUNDS):
         middle = (low + high) / 2
         low, high = (low, middle) if cost(math.exp(middle)) <= cap else (middle, high)
-    found = {wish: find(wish, order, math.exp(high)) for wish in different}
+    found = {wish: find(wish, price_noise, math.exp(high)) for wish in different}
     return [found[wish][:2] for wish in asked]
 
 
-def _find_by_error(wish: Wish, order: float, multiple: float) -> tuple[Kind, float, float]:
+def _find_by_error(wish: Wish, price_noise: NoisePrice, multiple: float) -> tuple[Kind, float, float]:
     """Return the cheapest kind whose deviation is this multiple of the wanted one; its scale and cost."""
     wanted = multiple * float(wish.error or 1)
     offers = []
     for kind in KINDS if wish.noise is None else (wish.noise,):
         scale = wanted / (math.sqrt(2) if kind == "laplace" else 1.0)
-        offers.append((_cost(wish, kind, order)(scale), kind, scale))
+        offers.append((price_noise(kind, float(wish.sensitivity) / scale), kind, scale))
     cost, kind, scale = min(offers)
     return kind, scale, cost
 
 
-def _find_by_weight(wish: Wish, order: float, multiplier: float) -> tuple[Kind, float, float]:
+def _find_by_weight(wish: Wish, price_noise: NoisePrice, multiplier: float) -> tuple[Kind, float, float]:
     """Return the noise for which weight·variance/multiplier + cost is least; its kind, scale and cost."""
-    weight, offers = float(wish.weight) / multiplier, []
+    weight, size, offers = float(wish.weight) / multiplier, float(wish.sensitivity), []
     for kind in KINDS if wish.noise is None else (wish.noise,):
-        charged, factor = _cost(wish, kind, order), 2.0 if kind == "laplace" else 1.0
+        factor = 2.0 if kind == "laplace" else 1.0
 
-        def loss(log: float, charged: Callable[[float], float] = charged, factor: float = factor) -> float:
-            return weight * factor * math.exp(2 * log) + charged(math.exp(log))
+        def loss(log: float, kind: Kind = kind, factor: float = factor) -> float:
+            return weight * factor * math.exp(2 * log) + price_noise(kind, size * math.exp(-log))
 
         log = _find_least(loss, -120.0, 120.0)
         offers.append((loss(log), kind, math.exp(log)))
     _, kind, scale = min(offers)
-    return kind, scale, _cost(wish, kind, order)(scale)
+    return kind, scale, price_noise(kind, size / scale)
 
 
-def _cost(wish: Wish, kind: Kind, order: float) -> Callable[[float], float]:
-    """Return the divergence of noise of one kind at one order, by its scale."""
-    size = float(wish.sensitivity)
-    if kind == "gaussian":
-        return lambda scale: order * (size / scale) ** 2 / 2
-    return lambda scale: divergences.laplace(size / scale)(order)
+def _price_at(order: float) -> NoisePrice:
+    """Return what noise costs at one Rényi order, by its sensitivity over its scale."""
+
+    def price_noise(kind: Kind, rate: float) -> float:
+        return order * rate**2 / 2 if kind == "gaussian" else divergences.laplace(rate)(order)
+
+    return price_noise
+
+
+def _price_beside(reserve: float) -> NoisePrice:
+    """Return what noise costs in Gaussian DP beside a reserve, by its sensitivity over its scale."""
+
+    def price_noise(kind: Kind, rate: float) -> float:
+        return rate**2 if kind == "gaussian" else estimate_coin(rate, reserve)
+
+    return price_noise
 
 
 def _find_least(loss: Callable[[float], float], low: float, high: float) -> float:

@@ -6,6 +6,7 @@ Because : docs/proofs/synth-images.md#diffusion
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sfumato.curator.gate import decode_answer
@@ -102,7 +103,8 @@ def plan_diffusion(
     declared = declare_targeted(rows, check_column_names(features), target, mixed=True)
     sizes = tuple(len(each.categories) for each in declared.listed)
     numbers = len(declared.numbers) + sum(sizes)
-    parts = made.plan_split(find_units(made.rows, rows), solve_charged_after)
+    solve = partial(solve_charged_after, gaussian=payer.has_gaussian_filter(rows.table))
+    parts = made.plan_split(find_units(made.rows, rows), solve)
     kernel = made.make_kernel(parts, (numbers,), numbers, len(declared.classes), declared.bounds, sizes)
     words = f"ε = {format_short(parts.epsilon)}, δ = {format_short(parts.delta)} for moments and all steps"
     plan = price_kernel(declared.rows, declared.figures, kernel, GaussianSpend(parts.first.sigma, words))

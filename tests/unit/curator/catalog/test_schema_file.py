@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import sfumato as sf
-from sfumato.curator.catalog.schema_file import Schema, read_schema
+from sfumato.curator.catalog.schema_file import Schema, read_schema, write_schema
 from sfumato.errors import UsageError
 from sfumato.privacy.neighbours import Neighbours
 
@@ -71,6 +71,15 @@ def test_a_file_says_what_register_takes(tmp_path: Path) -> None:
     )
 
 
+def test_the_share_of_side_delta_is_read_and_written(tmp_path: Path) -> None:
+    text = 'unit = "row"\n[budget]\nepsilon = 1\ndelta = "1e-6"\nside_share = "0.9"'
+    found = read_schema(write(tmp_path, text))
+    assert found.budget == sf.Budget(1, Decimal("1e-6"), side_share=Decimal("0.9"))
+    assert read_schema(write(tmp_path, write_schema(found))) == found
+    usual = Schema(sf.ROW, {}, sf.Budget(1, Decimal("1e-6")), Neighbours.ADD_REMOVE, None)
+    assert "side_share" not in write_schema(usual)
+
+
 def test_rows_public_tables_and_neighbours(tmp_path: Path) -> None:
     text = 'unit = "row"\nneighbours = "replace-one"\nrows = 7\n[budget]\nepsilon = 0.1'
     found = read_schema(write(tmp_path, text))
@@ -114,6 +123,7 @@ def test_rows_public_tables_and_neighbours(tmp_path: Path) -> None:
         ('[budget]\nepsilon = 1\ndelta = "NaN"', "SF-N105", "budget"),
         ("[budget]\ndelta = 0.1", "SF-C127", "budget"),
         ("[budget]\nepsilon = 1\ngamma = 1", "SF-C127", "budget.gamma"),
+        ("[budget]\nepsilon = 1\ndelta = 0.1\nside_share = 2", "SF-N336", "budget"),
         ("[tables]", "SF-C127", "tables"),
     ],
 )

@@ -20,6 +20,7 @@ from sfumato.curator.plan.spend import PureSpend, parse_spend, prefers_shape
 from sfumato.curator.plan.steps import SHAPED
 from sfumato.errors import UsageError
 from sfumato.noise import LaplaceNoise, SimplicesNoise
+from sfumato.privacy.account import Allowance
 from sfumato.queries.sql import parse_question
 
 TABLE = declare_table(
@@ -171,7 +172,7 @@ def test_the_binding_filter_decides(columns: str, both: bool) -> None:
     needs = _resolved(f"SELECT {columns} FROM t").needs
     assert prefers_shape(needs, squares=False)
     assert prefers_shape(needs, squares=True) is both
-    spend = parse_spend({"epsilon": 1}, needs, lambda: PURE)
+    spend = parse_spend({"epsilon": 1}, needs, lambda: Allowance.of(PURE))
     assert spend == ONE
 
 

@@ -1,5 +1,6 @@
 """Ways to spend: what noise each becomes, and what each costs."""
 
+from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 
@@ -11,14 +12,15 @@ from sfumato.curator.plan.spend import GaussianSpend, Needs, PureSpend, Split, p
 from sfumato.errors import PolicyError, UsageError
 from sfumato.noise import GaussianNoise, LaplaceNoise
 from sfumato.privacy import caps, price
-from sfumato.privacy.account import NAT, ORDERS
-from sfumato.privacy.events import Sequential
+from sfumato.privacy.account import NAT, ORDERS, Allowance
+from sfumato.privacy.events import Exponential, Sequential
 
 BUDGET = sf.Budget(epsilon=4, delta=1e-7)
+ALLOWED = Allowance.of(BUDGET)
 
 
 def _spend(sums: int = 3, **amounts: object) -> PureSpend | GaussianSpend:
-    return parse_spend(amounts, _needs(sums), lambda: BUDGET)
+    return parse_spend(amounts, _needs(sums), lambda: ALLOWED)
 
 
 def _needs(sums: int) -> Needs:
@@ -67,10 +69,25 @@ def test_shares_that_add_to_one_are_all_admitted(share: float, sums: int) -> Non
     assert caps(BUDGET).holds(total)
 
 
+@pytest.mark.parametrize(("choices", "share"), [(1, Fraction(1, 50)), (3, Fraction(1, 4)), (1, Fraction(1))])
+def test_shares_with_choices_are_all_admitted(choices: int, share: Fraction) -> None:
+    needs = Needs(tuple(_moves(1000) for _ in range(2)), choices=choices)
+    spend = parse_spend({"share": share}, needs, lambda: ALLOWED)
+    split = spend.split(needs)
+    sums = [spend.noise(_moves(1000), part).event(1000) for part in split.sums]
+    chosen = [Exponential(spend.choice(split.other))] * choices
+    cost = price(Sequential([*sums, *chosen]))
+    assert caps(BUDGET).holds(cost * int(1 / share))
+
+
 def test_a_share_takes_the_noise_with_the_smaller_error() -> None:
-    assert isinstance(_spend(sums=1, share=0.9).noise(_moves(1000)), LaplaceNoise)
+    # An account that is older than the filter of Gaussian DP keeps the filters that it had.
+    older = Allowance(BUDGET, replace(ALLOWED.caps, gaussian=None))
+    large = parse_spend({"share": 0.9}, _needs(1), lambda: older)
+    assert isinstance(large.noise(_moves(1000)), LaplaceNoise)
+    assert isinstance(_spend(sums=1, share=0.9).noise(_moves(1000)), GaussianNoise)
     assert isinstance(_spend(sums=30, share=0.1).noise(_moves(1000), _even(30)), GaussianNoise)
-    pure_only = parse_spend({"share": 0.5}, _needs(30), lambda: sf.Budget(epsilon=2))
+    pure_only = parse_spend({"share": 0.5}, _needs(30), lambda: Allowance.of(sf.Budget(epsilon=2)))
     assert isinstance(pure_only, PureSpend)
     assert pure_only.epsilon == 1
 
@@ -87,7 +104,7 @@ def test_a_share_takes_the_noise_with_the_smaller_error() -> None:
 )
 def test_a_spend_is_said_in_one_way(amounts: dict[str, object]) -> None:
     with pytest.raises(UsageError, match="SF-N109"):
-        parse_spend(amounts, _needs(1), lambda: BUDGET)
+        parse_spend(amounts, _needs(1), lambda: ALLOWED)
 
 
 @pytest.mark.parametrize(
@@ -103,22 +120,22 @@ def test_a_spend_is_said_in_one_way(amounts: dict[str, object]) -> None:
 )
 def test_impossible_spends_are_refused(amounts: dict[str, object]) -> None:
     with pytest.raises(UsageError):
-        parse_spend(amounts, _needs(1), lambda: BUDGET)
+        parse_spend(amounts, _needs(1), lambda: ALLOWED)
 
 
 def test_keys_are_bought_with_a_delta() -> None:
     needs = Needs((_moves(20),), keys=True)
-    paid = parse_spend({"epsilon": 1, "delta": 1e-8}, needs, lambda: BUDGET)
+    paid = parse_spend({"epsilon": 1, "delta": 1e-8}, needs, lambda: ALLOWED)
     assert isinstance(paid, PureSpend)
     assert paid.delta == Fraction(1, 10**8)
     assert paid.choice(_even(needs.items)) == Fraction(1, 2)
     for amounts in ({"epsilon": 1}, {"rho": 0.1}):
         with pytest.raises(PolicyError, match="SF-Q143"):
-            parse_spend(amounts, needs, lambda: BUDGET)
+            parse_spend(amounts, needs, lambda: ALLOWED)
 
 
 def test_a_share_for_keys_takes_that_share_of_the_side_delta() -> None:
-    paid = parse_spend({"share": 0.5}, Needs((_moves(20),), keys=True), lambda: BUDGET)
+    paid = parse_spend({"share": 0.5}, Needs((_moves(20),), keys=True), lambda: ALLOWED)
     assert isinstance(paid, PureSpend)
     assert 0 < paid.delta <= Fraction(1, 2 * 10**7) / 2
 
@@ -127,7 +144,7 @@ def test_a_share_for_keys_takes_that_share_of_the_side_delta() -> None:
 def test_choices_for_epsilon_and_delta_are_private_for_both(choices: int) -> None:
     """Whichever way is taken, the curve or the sum of ε converts to no more than was typed."""
     needs = Needs((), choices=choices)
-    paid = parse_spend({"epsilon": 1, "delta": 1e-6}, needs, lambda: BUDGET)
+    paid = parse_spend({"epsilon": 1, "delta": 1e-6}, needs, lambda: ALLOWED)
     each = sf.privacy.Exponential(paid.choice(_even(needs.items)))
     by_curve = sf.privacy.renyi_epsilon([each] * choices, delta=1e-6)
     assert min(by_curve, float(each.epsilon * choices)) <= 1 + 1e-9

@@ -16,7 +16,7 @@ import pytest
 
 from sfumato.errors import LedgerError, UsageError
 from sfumato.ledger import Charged, SqliteLedger
-from sfumato.privacy import Budget, Cost, Pure, price
+from sfumato.privacy import NOTHING, Budget, Cost, Pure, price
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,11 +28,7 @@ TENTH = price(Pure(Fraction(1, 10)))
 
 
 def times(cost: Cost, count: int) -> Cost:
-    return Cost(
-        None if cost.pure is None else cost.pure * count,
-        tuple(n * count for n in cost.renyi),
-        cost.side * count,
-    )
+    return sum([cost] * count, NOTHING)
 
 
 # ---- the file --------------------------------------------------------------------------------------------
