@@ -76,10 +76,16 @@ class Query(Measure[Release]):
         with the least expected error, noise and what is left out together, for a release at `for_epsilon`,
         ten times the ε of tuning unless said otherwise. Tuning the same question again costs nothing.
         """
-        from sfumato.lab.bounds.tuning import buy_picked_bounds
+        return self.with_bounds(self.tuning(for_epsilon).release(epsilon=epsilon, key=key))
 
-        asked = self._payer, self._resolve(), self._text
-        picked = buy_picked_bounds(*asked, epsilon, for_epsilon, key)
+    def tuning(self, for_epsilon: Number | None = None) -> Measure[PickedBounds]:
+        """Return what `tune` asks, as a question of its own: `.quote(epsilon=…)` says what it would cost."""
+        from sfumato.lab.bounds.tuning import ask_picked_bounds
+
+        return ask_picked_bounds(self._payer, self._resolve, self._text, for_epsilon)
+
+    def with_bounds(self, picked: PickedBounds) -> TunedQuery:
+        """Return this question with bounds that were picked for it before."""
         if picked.clip is not None:
             return TunedQuery(self.clipped(picked.clip, groups=picked.groups), picked)
         return TunedQuery(self.bounded(groups=picked.groups, rows=picked.rows or 1), picked)
@@ -158,7 +164,8 @@ class TunedQuery(Query):
     """A question with bounds that were picked for it privately; `picked` says which, and what they lose."""
 
     def __init__(self, query: Query, picked: PickedBounds) -> None:
-        super().__init__(query.payer, query.question, query.text, query.notes)
+        notes = *query.notes, f"Estimated bias: {picked.bias}"
+        super().__init__(query.payer, query.question, query.text, notes)
         self.picked = picked
         self._error = self._expect_error
 

@@ -64,7 +64,7 @@ def test_rows_are_picked_for_counts(session: Session) -> None:
     assert tuned.quote(epsilon=1).error()["n"] == query.bounded(rows=rows).quote(epsilon=1).error()["n"]
     assert tuned.quote(epsilon=1).error()["n"] < query.quote(epsilon=1).error()["n"]  # type: ignore[operator]
     said = str(tuned.quote(epsilon=1))
-    assert "estimated bias" in said
+    assert "Estimated bias: about" in said
     assert str(tuned.picked) in said
     assert "picked" not in str(query.quote(epsilon=1))
     assert session.sql("SELECT COUNT(*) AS n FROM visits").tune(epsilon=0.2).picked.receipt.replayed
