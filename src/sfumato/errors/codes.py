@@ -313,6 +313,7 @@ CODES: dict[str, str] = {
     "SF-Q216": "Tuning picks how many rows and groups of a unit count, and here that was said already. Tune the question before it is bounded, or release it as it is.",
     "SF-Q217": "What a question is tuned by are counts of units with Laplace noise, whose price is an ε. Say it with epsilon alone.",
     "SF-Q218": "The counts of units would have noise larger than any table, so that bounds would be drawn by chance. This follows from ε alone; nothing was charged.",
+    "SF-Q219": "Tuning picks bounds for one question. A UNION, or a question about the answer of another, is several: tune and release them one by one.",
     "SF-Q190": "In a hostile session a reply leaves at a time that follows from public facts: the question, and how long one pass over the table takes as the steward declared it. This question would not be done by the last of these times. Nothing was charged.",
     "SF-Q191": "In a hostile session rows are read by a worker process with fixed memory. Spark's driver is in the steward's process and cannot be used from another, so tables that are prepared in Spark are not read there. Nothing was charged. Register the table from Parquet files or PostgreSQL for people who are not trusted, or ask in an ordinary session.",
     "SF-Q220": "A cumulative curve keeps every sum of its tree, so it has at most 1,024 points. Ask for fewer, or for QUANTILE(x, 0.9), which chooses among all values.",

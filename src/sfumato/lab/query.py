@@ -176,6 +176,17 @@ class TunedQuery(Query):
         return TunedError(_expected_error(plan, spending), self.picked)
 
 
+def require_query(found: object) -> Query:
+    """Return a single question; refuse several in one, which have no bounds in common to be picked."""
+    if isinstance(found, Query):
+        return found
+    raise PolicyError(
+        "SF-Q219",
+        "Only a single question is tuned.",
+        try_="the parts of a UNION, or the question in brackets, one by one",
+    )
+
+
 def choose_spend(payer: Payer, resolved: ResolvedQuestion, spending: Spending) -> Spend:
     """Return what was typed as a spend. An error is a wish and not a price: the least ε that meets it."""
     given = check_given(spending.get("given"))
