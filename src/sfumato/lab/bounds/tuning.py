@@ -186,7 +186,10 @@ class TuningPlan:
             counts = tuple(answer[0][: len(axis.candidates)])
             found.append(_Seen.of(axis, NoisyTail(counts, count_noise(step))))
         amounts, groups = found[0], found[1] if self.groups is not None else _ONE_GROUP
-        noisy = self._noise_each(for_epsilon) * np.outer(groups.bounds, amounts.bounds)
+        moved = np.outer(groups.bounds, amounts.bounds)
+        if not self.clips:  # a unit has no more rows than are used of it, in however many groups
+            moved = np.minimum(moved, self.resolved.source.max_rows)
+        noisy = self._noise_each(for_epsilon) * moved
         kept = np.outer(groups.kept, amounts.kept)  # as if units in many groups had no more in each
         whole = groups.whole * amounts.whole
         lost = amounts.units * (whole - kept)
