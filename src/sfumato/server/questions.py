@@ -9,13 +9,15 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from sfumato.errors import PolicyError, SfumatoError, UsageError
-from sfumato.lab.query import Query, require_query
+from sfumato.lab.query import Query, TunedQuery, require_query
 from sfumato.lab.remote.kept_answers import NOT_KEPT, restrict_to_kept
 from sfumato.server.access import open_session
 from sfumato.server.equal_requests import ask_alone
 from sfumato.server.feeds.reading import keep_released, may_read_answers, require_reader
 from sfumato.server.replaying import replay_graph, replay_question
 from sfumato.server.wire import (
+    BoundedBody,
+    ClippedBody,
     QuestionBody,
     SpendBody,
     TunedBody,
@@ -95,6 +97,18 @@ def tune_question(
     return {"picked": told, "question": question, "entry": picked.receipt.entry, "text": text}
 
 
+def spell_bounds(session: Session, asked: QuestionBody) -> QuestionBody:
+    """Return the question with its bounds as numbers, for a lab where it was not tuned."""
+    if asked.tuned is None:
+        return asked
+    picked, plain = _read_picked(session, asked, asked.tuned), {"tuned": None}
+    if picked.clip is not None:
+        clip = ClippedBody(limit=str(picked.clip), groups=picked.groups)
+        return asked.model_copy(update=plain | {"clipped": clip})
+    bounds = BoundedBody(groups=picked.groups, rows=picked.rows or 1)
+    return asked.model_copy(update=plain | {"bounded": bounds})
+
+
 def _read_picked(session: Session, asked: QuestionBody, tuned: TunedBody) -> PickedBounds:
     """Return the bounds that were picked before; where there are none, nothing is charged for them here."""
     kept = find_tuning(restrict_to_kept(session), asked, tuned)
@@ -115,7 +129,11 @@ def _read_picked(session: Session, asked: QuestionBody, tuned: TunedBody) -> Pic
 
 def quote_question(session: Session, asked: QuestionBody, spend: SpendBody) -> dict[str, Any]:
     """Return price and expected error of a question. Nothing is read, and nothing is spent."""
-    return write_quote(find_question(session, asked).quote(**parse_spending(spend)))
+    question = find_question(session, asked)
+    said = write_quote(question.quote(**parse_spending(spend)))
+    if isinstance(question, TunedQuery):
+        said["picked"] = {"picked": str(question.picked), "bias": question.picked.bias}
+    return said
 
 
 def release_question(

@@ -134,6 +134,7 @@ class QuoteBody(AnswerBody):
     left: float | None = None
     left_after: float | None = None
     expected_error: dict[str, float | None] | None = None
+    picked: dict[str, str] | None = None
     bias: list[str] | None = None
     slot: float | None = None
     text: str
