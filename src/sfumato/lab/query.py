@@ -17,7 +17,7 @@ from sfumato.curator.question.measurement import ContributionLimits
 from sfumato.errors import PolicyError
 from sfumato.lab.bounds.row_ranks import ranks_all_rows, unbounded_ranks_error
 from sfumato.lab.bounds.tuned_error import TunedError
-from sfumato.privacy.exact import format_short, parse_positive, parse_whole
+from sfumato.privacy.exact import format_short, format_size, parse_positive, parse_whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -64,7 +64,7 @@ class Query(Measure[Release]):
         resolved = self._resolve()
         question = UnitTotals(resolved).clip_sum(summed, most, parse_whole(groups, "groups"))
         text = f"{self._text} clipped({format_short(most)}, groups={groups})"
-        note = f"What one {resolved.table.unit.column} adds is clipped to {format_short(most)} in each group"
+        note = f"What one {resolved.table.unit.column} adds is clipped to {format_size(most)} in each group"
         return Query(self._payer, question, text, (*self._notes, note))
 
     def tune(

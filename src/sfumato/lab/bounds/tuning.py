@@ -37,7 +37,7 @@ from sfumato.errors import PolicyError, UsageError
 from sfumato.lab.bounds.choosing import MOST_UNITS, count_noise
 from sfumato.lab.bounds.contributions import UnitTotals, find_only_sum
 from sfumato.privacy.bound_choice import QUESTIONS_EACH
-from sfumato.privacy.exact import format_short, parse_positive
+from sfumato.privacy.exact import format_size, parse_positive
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -82,7 +82,7 @@ class PickedBounds:
         groups = "" if self.groups == 1 else f" in each of at most {self.groups} groups"
         if self.clip is None:
             return f"At most {self.rows} row{'' if self.rows == 1 else 's'} of a unit{groups}"
-        return f"A unit adds at most {format_short(self.clip)}{groups}"
+        return f"A unit adds at most {format_size(self.clip)}{groups}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return all of it, ready for JSON."""
