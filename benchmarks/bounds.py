@@ -36,7 +36,10 @@ def count_rows() -> dict[str, np.ndarray]:
     who = clinic.visits()["patient_id"].to_numpy()
     with gzip.open(DATA / "cdnow" / "CDNOW_sample.txt.gz", "rt") as file:
         buyers = [int(line.split()[0]) for line in file if line.strip()]
-    return {"clinic": np.unique(who, return_counts=True)[1], "cdnow": np.unique(buyers, return_counts=True)[1]}
+    return {
+        "clinic": np.unique(who, return_counts=True)[1],
+        "cdnow": np.unique(buyers, return_counts=True)[1],
+    }
 
 
 def total_error(rows: np.ndarray, bound: int, epsilon: float) -> float:
@@ -62,7 +65,9 @@ def try_constants(tables: dict[str, np.ndarray], draws: int) -> None:
         with patch.multiple(noisy_tail, FURTHER=further, _UNSEEN=unseen, _DECAY=decay):
             found = [measure(rows, epsilon, draws)[0] for rows in tables.values() for epsilon in EPSILONS]
         shown = " ".join(f"{each:5.2f}" for each in found)
-        print(f"{further} {unseen:4} {decay!s:11} {shown}  mean {np.nanmean(found):.2f} worst {np.nanmax(found):.2f}")
+        print(
+            f"{further} {unseen:4} {decay!s:11} {shown}  mean {np.nanmean(found):.2f} worst {np.nanmax(found):.2f}"
+        )
 
 
 def main() -> None:

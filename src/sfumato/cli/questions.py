@@ -102,7 +102,9 @@ def quote(
 @analyst_option
 @project_option
 @click.option("--epsilon", type=float, required=True, help="ε that picking the bounds may cost.")
-@click.option("--for-epsilon", type=float, help="ε of the question itself; ten times that of tuning, if not said.")
+@click.option(
+    "--for-epsilon", type=float, help="ε of the question itself; ten times that of tuning, if not said."
+)
 @click.option("--key", help="Idempotency key: retries with the same key are charged once.")
 @as_json
 def tune(

@@ -33,7 +33,7 @@ class PathOrAddress(click.Path):
         return value if is_address(value) else super().convert(value, param, ctx)
 
 
-class RowBound(click.ParamType):
+class RowBound(click.types.IntParamType):
     """A number of rows, or choose:ε for one that is bought for this ε of the budget."""
 
     name = "rows"
@@ -42,7 +42,7 @@ class RowBound(click.ParamType):
         """Return the number, or the choice."""
         if isinstance(value, str) and value.startswith(_CHOOSE):
             return sf.choose(epsilon=parse_number(value.removeprefix(_CHOOSE).removeprefix(":")))
-        return click.INT.convert(value, param, ctx)
+        return super().convert(value, param, ctx)
 
 
 _CHOOSE = "choose"
@@ -88,7 +88,7 @@ _OPTIONS: tuple[Callable[[Callable[..., None]], Callable[..., None]], ...] = (
         nargs=3,
         multiple=True,
         metavar="COLUMN LOW HIGH",
-        help="Declare numbers or dates (2024-01-31) within bounds; COLUMN choose ε has them chosen privately.",
+        help="Declare numbers or dates (2024-01-31) within bounds; or COLUMN choose ε: chosen privately.",
     ),
     click.option(
         "--whole",
@@ -260,7 +260,7 @@ def _columns(
 def _bounded(
     low: str, high: str, read: Callable[[str], Any], step: int | None = None
 ) -> DeclaredColumn | UnboundedColumn:
-    """Return a column with these bounds, or where `choose` stands in the place of the lower with chosen ones."""
+    """Return a column with these bounds, or with chosen ones where `choose` stands for the lower."""
     if low == _CHOOSE:
         chosen: UnboundedColumn = sf.between(sf.choose(epsilon=parse_number(high)), step=step)
         return chosen

@@ -88,7 +88,9 @@ def tune_question(
 ) -> dict[str, Any]:
     """Charge for counts of units, and return the bounds that suit a question best, with the question."""
     tuning = find_tuning(open_session(context, visitor), asked, tuned)
-    with ask_alone(context.lab.folder, visitor.analyst, f"tune {asked.model_dump_json()}", str(tuned.epsilon)):
+    with ask_alone(
+        context.lab.folder, visitor.analyst, f"tune {asked.model_dump_json()}", str(tuned.epsilon)
+    ):
         picked = tuning.release(epsilon=parse_number(tuned.epsilon), key=key)
     said = TunedBody(epsilon=tuned.epsilon, for_epsilon=tuned.for_epsilon)
     question = asked.model_copy(update={"tuned": said}).model_dump(exclude_none=True)

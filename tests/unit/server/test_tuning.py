@@ -73,7 +73,10 @@ def test_tuning_is_priced_charged_once_and_named_by_the_question(clinic: ServedC
         ({**TUNE, "question": {"sql": "SELECT COUNT(DISTINCT patient_id) AS n FROM visits"}}, "SF-Q210"),
         ({**TUNE, "question": {"sql": f"{SUM} UNION ALL {SUM} WHERE age > 3"}}, "SF-Q219"),
         ({**TUNE, "question": {"sql": "SHOW TABLES"}}, "SF-Q219"),
-        ({**TUNE, "question": {"sql": "SELECT COUNT(*) AS n FROM visits", "bounded": {"rows": 1}}}, "SF-Q216"),
+        (
+            {**TUNE, "question": {"sql": "SELECT COUNT(*) AS n FROM visits", "bounded": {"rows": 1}}},
+            "SF-Q216",
+        ),
         ({**TUNE, "question": {"sql": SUM, "clipped": {"limit": 9}, "bounded": {"rows": 1}}}, "SF-W126"),
         ({**TUNE, "question": {"sql": "SELECT COUNT(*) AS n FROM staff"}}, "SF-Q106"),
         ({**TUNE, "question": {"graph": "visits", "steps": [["edges", [], {}]]}}, "SF-Q171"),

@@ -105,10 +105,9 @@ def _curve() -> Replayed:
     _ASKED[0] += 1
     epsilon, session = 1 + _ASKED[0] / 64, _clinic().session()
 
-    def released(table: str) -> list[float]:
+    def released(table: str) -> list[Any]:
         curve = session.table(table).curve("age", points=64).release(epsilon=epsilon)
-        told: list[float] = curve.to_arrow().column(1).to_pylist()
-        return told
+        return list(curve.to_arrow().column(1).to_pylist())
 
     return replay(released, [("full", "rest")], claim=epsilon)
 

@@ -144,9 +144,8 @@ def register(body: RegistrationBody, visitor: Steward, context: Context) -> dict
 @router.post("/tables/{name}/advance", response_model=FactsBody)
 def advance(name: Name, body: AdvanceBody, visitor: Steward, context: Context) -> dict[str, Any]:
     """Make the table's next snapshot; return what the declaration did to its rows."""
-    rows = body.max_rows
-    if isinstance(rows, RowsChoiceBody):
-        rows = rows.model_dump(exclude_none=True)
+    said = body.max_rows
+    rows = said.model_dump(exclude_none=True) if isinstance(said, RowsChoiceBody) else said
     report = tables.advance_table(context, name, body.source.model_dump(), body.through, rows)
     return {"table": name, "report": report, "chosen": tables.list_chosen(context, name)}
 

@@ -208,7 +208,9 @@ class TypedDeclaration:
         if not self.choose_rows.strip():
             return read_typed_whole(self.max_rows, "most rows of one unit")
         if self.max_rows.strip():
-            raise wrong_field_error("most rows of one unit", "a number, or an ε to have it chosen, and not both")
+            raise wrong_field_error(
+                "most rows of one unit", "a number, or an ε to have it chosen, and not both"
+            )
         return choose(epsilon=read_typed_number(self.choose_rows, "ε for the rows of one unit"))
 
     def _read_budget(self) -> Budget | None:
@@ -271,7 +273,8 @@ def list_budgets(lab: Lab) -> dict[str, str]:
 
 def _read_column(empty: TypedColumn, at: int, fields: Mapping[str, str]) -> TypedColumn:
     said: dict[str, Any] = {
-        name: fields.get(f"{name}-{at}", "")[:20_000] for name in ("low", "high", "step", "values", "missing", "choose")
+        name: fields.get(f"{name}-{at}", "")[:20_000]
+        for name in ("low", "high", "step", "values", "missing", "choose")
     }
     kind = fields.get(f"kind-{at}", "")
     constant = bool(fields.get(f"constant-{at}"))

@@ -54,7 +54,9 @@ class AskForm:
             limits = {"groups": _parse_whole("groups", self.groups), "rows": _parse_whole("rows", self.rows)}
             bounded = BoundedBody(**limits)
         try:
-            return QuestionBody(sql=self.sql, bounded=bounded, tuned=self.read_tuned(), table=None, steps=None)
+            return QuestionBody(
+                sql=self.sql, bounded=bounded, tuned=self.read_tuned(), table=None, steps=None
+            )
         except ValidationError:
             raise UsageError("SF-W182", "The question is too long.", most="20,000 characters") from None
 

@@ -114,7 +114,9 @@ def tune(request: Request, visitor: Asker, context: Context, form: Asked) -> HTM
     try:
         question, tuned = form.read_question(), form.read_tuned()
         if tuned is None:
-            raise UsageError("SF-W183", "A number is needed here, above zero.", field="ε for tuning", try_="0.05")
+            raise UsageError(
+                "SF-W183", "A number is needed here, above zero.", field="ε for tuning", try_="0.05"
+            )
         payer = choose_payer(context, visitor, form.project)
         tune_question(context, payer, question, tuned, f"{form.make_key()} tune")
     except SfumatoError as problem:

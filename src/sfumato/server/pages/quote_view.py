@@ -8,7 +8,6 @@ from typing import Any
 from sfumato.privacy.exact import format_bound
 from sfumato.server.pages.rendering import format_left, format_number, format_percent
 
-
 _BIAS = "Estimated bias: "
 """How the bias of picked bounds begins, which has a line of its own here."""
 
