@@ -1,4 +1,4 @@
-"""Bounds in a real browser: chosen when a table is registered, and picked for a question before it is asked."""
+"""Bounds in a real browser: chosen when a table is registered, and picked for a question."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ def quote(
 ) -> None:
     """Show the price and expected error of a question. This reads no data and spends nothing.
 
-    With --tune, a question that was tuned before is shown with its bounds, and otherwise the price of tuning it.
+    With --tune, a question that was tuned is shown with its bounds, and otherwise the price of tuning it.
     """
     session = sf.open(folder).session(analyst, project=project)
     given = {"n": rows} if rows else None
@@ -199,7 +199,7 @@ def published(folder: str, save: str | None, output: str | None, as_json: bool) 
 
 
 def _tune_first(question: Query, epsilon: float, spend: dict[str, Any]) -> Query:
-    """Charge for tuning and return the question with its bounds; what is wrong with the spend is said before."""
+    """Charge for tuning and return the question with its bounds; a wrong spend is told before."""
     question.quote(**spend)
     return question.with_bounds(_tuning(question, spend).release(epsilon=epsilon))
 

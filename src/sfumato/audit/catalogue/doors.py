@@ -157,7 +157,7 @@ def _stream(measure: Any) -> Replayed:
 
 
 def list_doors() -> list[CatalogueEntry]:
-    """Return an entry for every shape of question, for curves, for bounds that are chosen, and for streams."""
+    """Return an entry for every shape of question, for curves, for chosen bounds, and for streams."""
     from sfumato.queries.aggregations import count, mean
 
     asked = [

@@ -65,7 +65,7 @@ class RemoteQuery:
         return RemoteQuery(self.asks, {**self.question, "bounded": bounds}, text)
 
     def clipped(self, limit: Number, *, groups: int = 1) -> RemoteQuery:
-        """Return the same question for a sum, to which a unit adds at most `limit` in each of so many groups."""
+        """Return the same question for a sum, to which a unit adds at most `limit` in each of its groups."""
         most = encode_amount(parse_positive(limit, "limit"))
         clip = {"limit": most, "groups": parse_whole(groups, "groups")}
         text = f"{self.text} clipped({limit}, groups={groups})"

@@ -56,7 +56,7 @@ def quote_tuning(body: TuneRequestBody, visitor: Asker, context: Context) -> dic
 
 @router.post("/tune", response_model=PickedBody)
 async def tune(body: TuneRequestBody, visitor: Asker, context: Context) -> dict[str, Any]:
-    """Charge for counts of units, and pick how much of one unit counts in a question so that its error is least.
+    """Charge for counts of units, and pick how much of one unit counts so that a question's error is least.
 
     The question comes back with these bounds, to be quoted and released. Tuning it again costs nothing.
     """

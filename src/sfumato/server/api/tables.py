@@ -75,7 +75,7 @@ class RowsChoiceBody(WireBody):
 
 
 class AdvanceBody(DraftBody):
-    """The source of a table's next snapshot, up to where all rows are there, and how many of a unit are used."""
+    """The source of a table's next snapshot, up to where all rows are there, and the rows of a unit."""
 
     through: dict[StrictStr, StrictStr] | None = Field(None, max_length=10)
     max_rows: Annotated[StrictInt, Field(ge=1)] | RowsChoiceBody | None = None

@@ -159,7 +159,7 @@ class TypedDeclaration:
 
     @property
     def choice_price(self) -> str:
-        """What all bounds that are to be chosen cost together; empty where none are, or an ε cannot be read."""
+        """What all bounds to be chosen cost together; empty where there are none, or an ε cannot be read."""
         typed = [self.choose_rows] if self.protects == "column" else []
         typed += [each.choose for each in self.columns if each.kind == "number" and not self.is_graph]
         try:

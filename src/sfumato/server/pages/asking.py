@@ -171,7 +171,7 @@ def show_quoted(
 
 
 def price_tuning(session: Session, question: QuestionBody) -> dict[str, Any] | None:
-    """Return the quote for picking the bounds of a question; None where none are wished, or they are bought."""
+    """Return the quote for picking a question's bounds; None where none are wished, or they are bought."""
     if question.tuned is None:
         return None
     quoted = quote_tuning(session, question, question.tuned)

@@ -98,7 +98,7 @@ def test_a_form_that_is_sent_twice_is_charged_once(clinic: ServedClinic, ada: Br
 
 
 def test_a_question_is_tuned_on_its_page(clinic: ServedClinic, ada: Browser) -> None:
-    """First the price of tuning, then one charge however often it is sent, then the question with its bounds."""
+    """First the price of tuning, then one charge for all that is sent, then the question with bounds."""
     before = left(clinic)
     asked = {"sql": "SELECT ward, SUM(cost) AS c FROM visits GROUP BY ward", "epsilon": "1", "tune": "0.25"}
     priced = ada.post("/ask", **asked).text
