@@ -3,7 +3,7 @@
 python benchmarks/bounds.py [draws] [--constants]
 
 Prints, for each ε of the choice, the mean total error of a count at `for_epsilon` as a multiple of the least
-that any candidate has: for a bound that is chosen, for the largest number of rows, which nobody knows, and for a
+that any candidate has: for a bound that is chosen, for the largest number of rows, and for a
 guess of 10,000. The tables are visits of the generated clinic and purchases of CDNOW (SFUMATO_DATA, else
 ../shared/data). With --constants, other constants of curator/answers/noisy_tail.py are tried.
 """

@@ -41,7 +41,7 @@ class RankedCells(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DividedCells:
-    """The same rows on a finer grid: each cell is cut into `pieces`, and its rows are dealt out to them.
+    """Histograms on a finer grid: each cell is cut into `pieces`, and its rows are dealt out to them.
 
     One more row in a cell is one more row in exactly one of its pieces, whatever the others hold: with
     h = q · pieces + r rows, the last r pieces have q + 1 of them and the others q.
