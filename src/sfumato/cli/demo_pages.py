@@ -51,7 +51,8 @@ def keep_answers(folder: Path) -> None:
     session = sf.open(folder).session("ada")
     with closing(ReleaseStore(folder / "releases.sqlite")) as kept:
         for _, sql, epsilon, _, tuning in QUESTIONS:
-            query, asked = session.question(sql), dict[str, Any](sql=sql)
+            query = session.question(sql)
+            asked: dict[str, Any] = {"sql": sql}
             if tuning is not None:
                 query = query.tune(epsilon=tuning, for_epsilon=epsilon)
                 asked |= {"tuned": {"epsilon": tuning, "for_epsilon": epsilon}}

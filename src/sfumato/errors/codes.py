@@ -619,7 +619,7 @@ CODES: dict[str, str] = {
     "SF-W124": "A steward registers files over HTTP only from folders that the server was started with (--source), and links out of them are not followed.",
     "SF-W125": "A refinement puts two answers to one SELECT together. Parts of a UNION, pivots and questions of frames that are no table of numbers are asked anew.",
     "SF-W126": "bounded says how often a unit counts, clipped what it adds to a sum, and tuned names bounds that were picked before. A question has one of them.",
-    "SF-W127": "A question that says tuned has the bounds that were picked for it before, which are read again for nothing. There are none: it was not tuned for this ε by anyone who pays from the same account, or the table has a new snapshot.",
+    "SF-W127": "A question that says tuned has the bounds that were picked for it before, which are read again for nothing. There are none: nobody tuned it for this ε, or the table has a new snapshot since.",
     "SF-W130": "Tokens and answers must not cross a network in the clear. The server listens elsewhere than on this machine only with TLS, or behind a proxy that has it.",
     "SF-W131": "A TLS certificate is of no use without its private key, and the other way round.",
     "SF-W132": "A server behind a proxy cannot know by which address people reach it, and cookies and forms depend on it.",
