@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.ledger import Charge, Charged, PostgresLedger, SqliteLedger, tables
 from sfumato.ledger.chain import hash_text
-from sfumato.ledger.commitment import commit_to_answer, draw_nonce
+from sfumato.ledger.receipts.commitment import commit_to_answer, draw_nonce
 from sfumato.ledger.sqlite.database import SqliteDatabase
 from sfumato.ledger.sqlite.files import identify_file
 from sfumato.ledger.transaction import Transaction

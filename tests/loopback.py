@@ -14,6 +14,7 @@ import uvicorn
 from serving import NAMES, InstantClock, make_lab
 from sfumato.lab.remote.session import connect
 from sfumato.server.app import create_app
+from sfumato.server.connections import TimedConnection
 from sfumato.server.jobs.process import run_job
 from sfumato.server.jobs.runner import JobRunner
 from sfumato.server.settings import ServerSettings
@@ -81,7 +82,8 @@ def serve_on_loopback(
     for role, name in NAMES.items():
         people.add_person(name, role)
     tokens = {role: people.make_token(name) for role, name in NAMES.items()}
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", access_log=False))
+    told: dict[str, Any] = {"http": TimedConnection, "ws": "none"}  # as `sfumato serve` has them
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", access_log=False, **told))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     while not server.started:

@@ -20,7 +20,8 @@ import pytest
 from tests.conformance import servers
 
 from sfumato.errors import LedgerError
-from sfumato.ledger import Charge, Charged, PostgresLedger, Released, Reserved, Verified, receipts, signing
+from sfumato.ledger import Charge, Charged, PostgresLedger, Released, Reserved, Verified
+from sfumato.ledger.receipts import checking, signing
 from sfumato.privacy import Budget, Pure, price
 
 if TYPE_CHECKING:
@@ -256,9 +257,9 @@ def test_an_old_dump_put_back_is_told_by_a_receipt_and_by_whoever_lives(schema: 
         with pytest.raises(LedgerError, match="SF-L112"):
             alive.charge(ask("to whoever lives"))
     with closing(PostgresLedger.open(server.address, schema=schema, key=key)) as restored:
-        assert receipts.check_receipt(restored, old.to_json()).signed == "signed by this ledger"
+        assert checking.check_receipt(restored, old.to_json()).signed == "signed by this ledger"
         with pytest.raises(LedgerError, match=r"SF-L113.*\n.*signed by this ledger"):
-            receipts.check_receipt(restored, new.to_json())
+            checking.check_receipt(restored, new.to_json())
         assert isinstance(restored.charge(ask("first")), Released)
 
 

@@ -10,9 +10,9 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.conformance.stores import KINDS, Store, store_of
+from tests.conformance.test_ledger_crowds import PEOPLE, ask, charge, count, in_child, outcome
 
-from conformance.stores import KINDS, Store, store_of
-from conformance.test_ledger_crowds import PEOPLE, ask, charge, count, in_child, outcome
 from sfumato.errors import LedgerError
 from sfumato.ledger import Ledger, Released, failpoints, waiting
 from sfumato.ledger.waiting import HolderLock

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sfumato import learn
 from sfumato.errors import UsageError
 from sfumato.learn.perceptron import PerceptronGradient
-from sfumato.noise import GaussianNoise, LaplaceNoise
+from sfumato.noise import GaussianNoise, LaplaceNoise, SimplicesNoise
 from sfumato.noise.audit_hook import MechanismCall, recording
 from sfumato.oracle.gradients import FeatureMatrix, GradientQuestion
 
@@ -80,7 +80,7 @@ class Worst:
 
     def answer(self, call: MechanismCall, draw: Any) -> Any:
         found = draw()
-        if not isinstance(call.mechanism, LaplaceNoise | GaussianNoise):
+        if not isinstance(call.mechanism, LaplaceNoise | GaussianNoise | SimplicesNoise):
             return found
         if self._values is None:
             return np.asarray(call.exact)

@@ -1,5 +1,6 @@
 """The demo runs to its end: quote, release, refusal when the quota is used up, a model, and the pages."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -49,7 +50,8 @@ def test_the_demo(
         assert again.status_code == 403
         assert not again.cookies
     close_context(app.state.context)
-    monkeypatch.setattr(demo_pages, "find_spec", lambda name: None)
+    monkeypatch.delitem(sys.modules, "sfumato.server")
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     demo_pages.open_pages(folder, 8000, None)
     assert "pip install 'sfumato[server]'" in capsys.readouterr().out
 

@@ -68,11 +68,12 @@ def test_an_analyst_quotes_releases_refines_and_is_refused(
 ) -> None:
     page = open_page("ada")
     page.goto("/ask")
-    page.get_by_label("ward").check()
-    page.get_by_label("only where").select_option("age")
-    page.get_by_label("is", exact=True).select_option("≥")
-    page.get_by_label("this value").fill("65")
-    page.get_by_role("button", name="Write the question").click()
+    visits = page.locator("details", has=page.get_by_text("visits", exact=True))
+    visits.get_by_label("ward").check()
+    visits.get_by_label("only where").select_option("age")
+    visits.get_by_label("is", exact=True).select_option("≥")
+    visits.get_by_label("this value").fill("65")
+    visits.get_by_role("button", name="Write the question").click()
     sql = "SELECT ward, COUNT(*) AS n\nFROM visits\nWHERE age >= 65\nGROUP BY ward"
     assert page.locator("#sql").input_value() == sql
     before = read_left(lab_server, "ada")

@@ -6,16 +6,15 @@ import shutil
 import socket
 import sys
 from contextlib import closing
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import sfumato as sf
 from sfumato.cli.demo import QUESTIONS
 from sfumato.cli.output import print_heading, print_text
+from sfumato.errors import UsageError
 
 HOST = "127.0.0.1"
-_LIBRARIES = ("argon2", "fastapi", "jinja2", "uvicorn")
 _DAY = 86_400.0
 
 
@@ -25,7 +24,9 @@ def open_pages(folder: Path, port: int, serves: bool | None) -> None:
     Without a wish, pages are served where someone sits at a terminal.
     """
     print_heading("Pages")
-    if not all(map(find_spec, _LIBRARIES)):
+    try:
+        import sfumato.server  # noqa: F401  says whether its libraries are there
+    except UsageError:
         print_text("They need the server: pip install 'sfumato[server]'")
         return
     wanted = sys.stdin.isatty() and sys.stdout.isatty() if serves is None else serves

@@ -13,8 +13,8 @@ import sfumato as sf
 from sfumato.cli.output import as_json, lab_option, print_text, show_json, show_table
 from sfumato.errors import UsageError
 from sfumato.lab.backup import back_up
-from sfumato.ledger import receipts
 from sfumato.ledger.location import open_ledger_to_read
+from sfumato.ledger.receipts import checking
 from sfumato.ledger.sqlite.audit import AuditedLedger
 from sfumato.ledger.sqlite.locks import describe_old_sqlite
 
@@ -123,7 +123,7 @@ def receipt(folder: str, entry: int | None, output: str | None) -> None:
 @as_json
 def check_receipt(file: str, folder: str, as_json: bool) -> None:
     """Check that the ledger still contains what a receipt says."""
-    checked = receipts.check_receipt(_open_to_read(folder), Path(file).read_text(encoding="utf-8"))
+    checked = checking.check_receipt(_open_to_read(folder), Path(file).read_text(encoding="utf-8"))
     show_json(checked.to_dict()) if as_json else print_text(checked)
 
 

@@ -65,7 +65,7 @@ def declaration_options(command: Callable[..., None]) -> Callable[..., None]:
         text: Any,
         **others: Any,
     ) -> None:
-        names = ("unit", "max_rows", "of", "row", "public")
+        names = ("unit", "max_rows", "of", "region", "row", "public")
         unit = _unit(**{name: others.pop(name) for name in names})
         columns = _columns(between, whole, one_of, text)
         budget = None if epsilon is None else sf.Budget(parse_number(epsilon), parse_number(delta))
@@ -81,6 +81,12 @@ _OPTIONS: tuple[Callable[[Callable[..., None]], Callable[..., None]], ...] = (
     click.option("--unit", help="Column that names the unit of each row."),
     click.option("--max-rows", type=RowBound(), metavar="ROWS", help=row_bound_help),
     click.option("--of", help="Population of the units, where several tables share one."),
+    click.option(
+        "--region",
+        multiple=True,
+        metavar="COLUMN",
+        help="Column whose values are regions with a budget each.",
+    ),
     click.option("--row", is_flag=True, help="Treat each row as one person."),
     click.option("--public", is_flag=True, help="The table is about no one who is protected."),
     click.option(
@@ -226,7 +232,9 @@ def parse_number(text: str) -> float | int:
         raise click.BadParameter(f"{text or 'nothing'} is not a number") from None
 
 
-def _unit(unit: str | None, max_rows: Any, of: str | None, row: bool, public: bool) -> sf.Unit | None:
+def _unit(
+    unit: str | None, max_rows: Any, of: str | None, region: tuple[str, ...], row: bool, public: bool
+) -> sf.Unit | None:
     given = [name for name, one in (("--unit", unit), ("--row", row), ("--public", public)) if one]
     if len(given) > 1:
         raise click.UsageError(
@@ -234,7 +242,7 @@ def _unit(unit: str | None, max_rows: Any, of: str | None, row: bool, public: bo
         )
     if row or public:
         return sf.ROW if row else sf.PUBLIC
-    return None if unit is None else sf.Unit(unit, max_rows=max_rows, of=of)
+    return None if unit is None else sf.Unit(unit, max_rows=max_rows, of=of, regions=region)
 
 
 def _columns(

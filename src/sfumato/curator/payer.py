@@ -8,12 +8,14 @@ from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict
 
+from sfumato.curator.catalog.regions import name_region
 from sfumato.curator.gate import answer_charge, answer_plan, read_steps
+from sfumato.curator.plan.admitted_regions import find_admitted_accounts
 from sfumato.curator.plan.spend import Needs, Spend, parse_spend, prefers_shape
 from sfumato.engines.rows import list_scans
 from sfumato.errors import EngineError, PolicyError
 from sfumato.ledger import Charge, Released
-from sfumato.ledger.api import Reserved, SnapshotRead, hash_reads, name_project
+from sfumato.ledger.api import Reserved, SnapshotRead, hash_reads, name_project, parse_account
 from sfumato.privacy.account import Caps, Cost, Left, caps, left
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.neighbours import common_relation
@@ -25,12 +27,14 @@ if TYPE_CHECKING:
 
     from sfumato.curator.catalog.catalog import CatalogContents, Table
     from sfumato.curator.catalog.publications import Publication
+    from sfumato.curator.catalog.regions import Regions
     from sfumato.curator.gate import Read
     from sfumato.curator.hostile.reading import SlotReader, WatchedReader
     from sfumato.curator.incidents import Incidents
     from sfumato.curator.plan.priced import Plan, Step
     from sfumato.engines.program import Engine
     from sfumato.ledger import Ledger
+    from sfumato.ledger.api import RegionAccounts
     from sfumato.privacy.exact import Number
 
 
@@ -103,6 +107,23 @@ class Standing:
     """Whether the same was answered before, so that it costs nothing."""
     slot: float | None = None
     """Seconds until the reply leaves, in a hostile session."""
+    regions: tuple[str, ...] = ()
+    """The regions that are charged; none where all people of the population are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Payment:
+    """The accounts that pay for a plan."""
+
+    accounts: tuple[str, ...]
+    snapshot: str | None = None
+    """Identity of the snapshot by whose regions accounts are left out; None where none are."""
+
+    def list_regions(self) -> tuple[str, ...]:
+        """Return what the regions that pay are called; nothing where all units of the population pay."""
+        if self.snapshot is None:
+            return ()
+        return tuple(name_region(name) for name in self.accounts if is_population(name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +143,32 @@ class Payer:
         return self.analyst if self.project is None else name_project(self.project)
 
     def accounts(self, table: Table) -> tuple[str, ...]:
-        """Return the names of the accounts that pay for a question about a table."""
-        return account_names(table.population, self.holder)
+        """Return the names of the accounts that pay for a question about all units of a table."""
+        return account_names(self.lab.ledger, table.population, self.holder)
+
+    def find_payment(self, plan: Plan[Any, Any]) -> Payment:
+        """Return the accounts that pay for a plan: where its rows come from some regions, those alone."""
+        population = plan.table.population
+        counted = None if plan.spans_time else self.lab.ledger.read_regions(population)
+        divided = None if counted is None else self._find_divider(counted)
+        if counted is None or divided is None:
+            return Payment(self.accounts(plan.table))
+        admitted = find_admitted_accounts((step.program for step in plan.steps), divided)
+        # A question that no row can satisfy is charged like any other: of nothing there is no price.
+        if not admitted or admitted >= set(counted.accounts):
+            return Payment(self.accounts(plan.table))
+        # From one reading of the ledger: if the regions are others by now, it refuses the charge.
+        quotas = base_accounts(population, self.holder)[1:]
+        return Payment((*sorted(admitted), *quotas), counted.identity)
+
+    def _find_divider(self, counted: RegionAccounts) -> Regions | None:
+        """Return the regions that the ledger counts by, if their table is here and has that snapshot."""
+        for table in self.lab.tables():
+            if table.regions and table.population == counted.population:
+                regions = table.find_regions()
+                same = regions is not None and regions.list_accounts() == counted.accounts
+                return regions if same and table.identity == counted.identity else None
+        return None
 
     def spend(self, table: Table, needs: Needs, typed: Spending) -> Spend:
         """Return what was typed as a spend; shares are of the smallest account that pays."""
@@ -135,29 +180,38 @@ class Payer:
         """Return whether shaped noise is the better one for the accounts that pay."""
         return needs.shaped is not None and prefers_shape(needs, self._smallest_budget(table))
 
-    def standing(self, plan: Plan[Any, Any]) -> Standing:
-        """Return what paying for a plan would do to the accounts. Nothing is charged."""
+    def standing(self, plan: Plan[Any, Any], *, in_stretches: bool = False) -> Standing:
+        """Return what paying for a plan, at once or in stretches, would do to the accounts.
+
+        Nothing is charged.
+        """
+        everyone = Payment(self.accounts(plan.table))
         if self.was_answered(plan):
-            return self._standing(plan.table, None)
+            return self._standing(everyone, None)
         self._require_little_work(plan)
-        standing = self._standing(plan.table, plan.cost)
+        standing = self._standing(everyone if in_stretches else self.find_payment(plan), plan.cost)
         return standing if self.slots is None else replace(standing, slot=self.slots.slot(plan))
 
     def was_answered(self, plan: Plan[Any, Any]) -> bool:
         """Return whether the same was answered before, so that it costs nothing."""
         # Whoever has no account here is refused first, and learns nothing of what others asked.
-        for account in self.accounts(plan.table):
+        for account in base_accounts(plan.table.population, self.holder):
             if self.lab.ledger.read_budget(account) == REVOKED:
                 raise no_quota_error(self.analyst)
         return find_kept(self.lab.ledger, plan) is not None
 
-    def can_afford(self, table: Table, cost: Cost) -> bool:
-        """Return whether all accounts hold a cost. What is left of them takes longer to find."""
-        return all(cap.holds(spent + cost) for cap, spent in self._states(table))
+    def can_afford(self, plan: Plan[Any, Any], cost: Cost) -> bool:
+        """Return whether the accounts that pay for a plan hold a cost, such as that of many like it."""
+        states = self._states(self.find_payment(plan).accounts)
+        return all(cap.holds(spent + cost) for cap, spent in states)
+
+    def find_left(self, plan: Plan[Any, Any]) -> Fraction:
+        """Return the largest pure-ε question that the accounts which pay for a plan still allow."""
+        return _least(self._states(self.find_payment(plan).accounts)).epsilon
 
     def standing_after(self, table: Table, cost: Cost) -> Standing:
         """Return what a cost that nothing was answered for yet would do to the accounts."""
-        return self._standing(table, cost)
+        return self._standing(Payment(self.accounts(table)), cost)
 
     def pay(self, plan: Plan[Any, Any], text: str, key: str | None = None) -> Released:
         """Charge, then answer; what was answered before is given again for nothing."""
@@ -185,7 +239,9 @@ class Payer:
         self.require_admissible(plan)
         key, ledger = f"run {plan.request}", self.lab.ledger
         one = plan.cost.divide(stretches)
-        charge = replace(self.make_charge(plan, text, key), cost=one)
+        # What was not drawn may be given back, so it is charged to all regions alike.
+        everyone = Payment(self.accounts(plan.table))
+        charge = replace(self.make_charge(plan, text, key, everyone), cost=one)
         snapshots = self._require_current(plan)
         with self.lab.reading(snapshots):
             self._require_current(plan)
@@ -206,16 +262,20 @@ class Payer:
         common_relation([plan.table.neighbours, plan.event.neighbours])
         self._require_little_work(plan)
 
-    def make_charge(self, plan: Plan[Any, Any], text: str, key: str | None = None) -> Charge:
-        """Return the charge for a plan, which all accounts of the payer pay."""
+    def make_charge(
+        self, plan: Plan[Any, Any], text: str, key: str | None = None, paid_by: Payment | None = None
+    ) -> Charge:
+        """Return the charge for a plan, which all accounts of the payer pay that it concerns."""
+        payment = paid_by or self.find_payment(plan)
         return Charge(
-            accounts=self.accounts(plan.table),
+            accounts=payment.accounts,
             cost=plan.cost,
             request=plan.request,
             about=self._about(plan, text),
             key=key,
             neighbours=plan.table.relation,
             reads=self._reads(plan),
+            regions=payment.snapshot,
         )
 
     @contextmanager
@@ -276,22 +336,26 @@ class Payer:
             raise
 
     def _smallest_budget(self, table: Table) -> Budget:
-        budgets = [self.lab.ledger.read_budget(account) for account in self.accounts(table)]
+        names = base_accounts(table.population, self.holder)
+        budgets = [self.lab.ledger.read_budget(account) for account in names]
         return min(budgets, key=lambda each: each.epsilon)
 
-    def _standing(self, table: Table, cost: Cost | None) -> Standing:
-        states = self._states(table)
+    def _standing(self, payment: Payment, cost: Cost | None) -> Standing:
+        states = self._states(payment.accounts)
         after = states if cost is None else [(cap, spent + cost) for cap, spent in states]
         # Every account that pays must admit the cost; the tightest of them is shown.
         admitted = all(cap.holds(total) for cap, total in after)
         before_left, after_left = _least(states), _least(after)
         share = before_left.share - after_left.share
-        return Standing(share, before_left.epsilon, after_left.epsilon if admitted else None, cost is None)
+        rest = after_left.epsilon if admitted else None
+        return Standing(share, before_left.epsilon, rest, cost is None, regions=payment.list_regions())
 
-    def _states(self, table: Table) -> list[tuple[Caps, Cost]]:
-        """Return what each account may spend and what it has spent."""
+    def _states(self, names: tuple[str, ...]) -> list[tuple[Caps, Cost]]:
+        """Return what each account may spend and what it has spent; accounts that are alike once."""
         ledger = self.lab.ledger
-        return [(caps(ledger.read_budget(name)), ledger.read_spent(name)) for name in self.accounts(table)]
+        return list(
+            dict.fromkeys((caps(ledger.read_budget(name)), ledger.read_spent(name)) for name in names)
+        )
 
     def _about(self, plan: Plan[Any, Any], text: str) -> dict[str, Any]:
         """Return what the ledger keeps beside a charge, for people to read."""
@@ -346,7 +410,18 @@ def quota_account(population: str, analyst: str) -> str:
     return f"quota:{population}:{analyst}"
 
 
-def account_names(population: str, analyst: str | None) -> tuple[str, ...]:
-    """Return the accounts that one charge touches: the population's, and the analyst's quota on it."""
+def is_population(account: str) -> bool:
+    """Return whether everyone spends from an account: it is that of a population or of a region."""
+    return parse_account(account)[1] is None
+
+
+def account_names(ledger: Ledger, population: str, analyst: str | None) -> tuple[str, ...]:
+    """Return the accounts of a charge about everyone: the population's, its regions', the analyst's quota."""
+    names, counted = base_accounts(population, analyst), ledger.read_regions(population)
+    return names if counted is None else (*counted.accounts, *names[1:])
+
+
+def base_accounts(population: str, analyst: str | None) -> tuple[str, ...]:
+    """Return a population's account, whose budget its regions have too, and the analyst's quota on it."""
     quota = () if analyst is None else (quota_account(population, analyst),)
     return (population_account(population), *quota)

@@ -242,6 +242,8 @@ CODES: dict[str, str] = {
     "SF-C235": "The counts that a bound would follow from were charged and released, and none of them stands out of its noise: a bound would have been drawn by chance. Nothing was registered or replaced, and what was charged stays charged. Use a larger epsilon or a smaller up_to, or declare a number that is known about the subject.",
     "SF-C236": "A bound that is chosen from rows is paid for, and checking a declaration charges nothing. Give numbers to lab.check, or register the table.",
     "SF-C237": "A public table protects no one and has no budget, so nothing pays for choosing a bound. Its rows are public: read the bounds off them.",
+    "SF-C245": "Regions divide the units of a table by columns with public lists of values (sf.one_of) that are constant per unit, so that each unit is in one region. There may be 64 of them, by at most 4 columns, and each needs a name that the ledger can keep: no colon, and with the population's at most 200 characters.",
+    "SF-C246": "Each unit of a population is in one region, and the rows of one table say in which. Questions about other tables are charged to all regions, unless they are joined with that table and WHERE leaves some out.",
     # questions
     "SF-Q101": "The text is not valid SQL. The error gives the position if it is known.",
     "SF-Q102": "A question is a single SELECT statement, without UNION.",
@@ -451,6 +453,7 @@ CODES: dict[str, str] = {
     "SF-L203": "The analyst has no quota for this population. The steward can grant one.",
     "SF-L204": "An idempotency key stands for one question. Use a new key for another.",
     "SF-L205": "An account counts prices for one kind of neighbours: adding or removing a unit, or replacing one, or adding or removing an edge of a graph. A price for one kind says nothing about another, so totals of both would protect nobody.",
+    "SF-L206": "A charge names the accounts of all regions of a population, unless it names the snapshot that says which region each unit is in. That snapshot is no longer the newest, or a region would be left out. Nothing was charged.",
     "SF-L301": "Only texts, whole numbers, and lists and objects of these can be hashed so that every reader agrees.",
     "SF-L302": "The ledger cannot store this entry. The error names the rule it breaks.",
     "SF-L303": "Ledgers and labs cannot be copied or pickled. Open them by path in the other process; the budget stays one.",

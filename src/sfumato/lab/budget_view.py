@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from sfumato import viz
 from sfumato.curator.catalog.catalog import name_newcomers
-from sfumato.curator.payer import account_names, population_account
+from sfumato.curator.catalog.regions import name_region
+from sfumato.curator.payer import account_names, base_accounts, population_account
 from sfumato.lab.surveys.charging import is_of_survey
 from sfumato.ledger.api import parse_account
 from sfumato.privacy.account import NOTHING, Cost, caps, find_dearest, find_epsilon, left
@@ -35,6 +36,18 @@ class AccountView:
     left_epsilon: float
     spent: Odometer
     """What the account's filters prove of all that was spent so far."""
+    regions: tuple[AccountView, ...] = ()
+    """The accounts of a population's regions. What is left above is then that of the one with least left,
+    which is what a question about everyone can spend, and what was spent is the most."""
+
+    @property
+    def tightest(self) -> str:
+        """The name of the account whose numbers these are."""
+        return min(self.regions, key=_order_by_left).name if self.regions else self.name
+
+    def list_regions(self) -> list[str]:
+        """Return what is left in each region, in words."""
+        return [f"{name_region(each.name)}: ε = {each.left_epsilon:.4g} left" for each in self.regions]
 
     def sentence(self) -> str:
         """Return what is left, as a bar and in words: the ε of the largest question still possible."""
@@ -52,7 +65,11 @@ class AccountView:
             "left_share": self.left_share,
             "left_epsilon": self.left_epsilon,
             "spent": self.spent.to_dict(),
+            **({"regions": self._describe_regions()} if self.regions else {}),
         }
+
+    def _describe_regions(self) -> dict[str, Any]:
+        return {name_region(each.name): each.to_dict() for each in self.regions}
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +124,9 @@ class BudgetView:
     """Totals over all blocks of time, where there are blocks: no new block makes them smaller."""
 
     def __str__(self) -> str:
-        lines = [f"{each.sentence()}\n    {each.spent}" for each in self.accounts]
+        lines = [
+            "\n    ".join((each.sentence(), str(each.spent), *each.list_regions())) for each in self.accounts
+        ]
         lines += [each.sentence() for each in self.lifetimes]
         return "\n".join(lines) or "no tables are registered yet"
 
@@ -115,7 +134,10 @@ class BudgetView:
 
     def _repr_html_(self) -> str:
         lifetimes = [(f"lifetime of a {each.population}", each.sentence()) for each in self.lifetimes]
-        accounts = ((each.name, f"{each.sentence()}; {each.spent}") for each in self.accounts)
+        accounts = (
+            (each.name, "; ".join((each.sentence(), str(each.spent), *each.list_regions())))
+            for each in self.accounts
+        )
         return viz.definition_table([*accounts, *lifetimes])
 
     @property
@@ -140,11 +162,11 @@ def view_budget(lab: LabAccess, analyst: str | None) -> BudgetView:
     names, lifetimes = [], []
     for population in list_populations(lab.tables()):
         blocks = list_blocks(lab.ledger, [population])
-        names += [name for each in (population, *blocks) for name in account_names(each, analyst)]
+        names += [name for each in (population, *blocks) for name in base_accounts(each, analyst)]
         lifetimes += [find_lifetime(lab.ledger, population, blocks)] if blocks else []
     # Surveys are the steward's: nobody else is charged for them.
     names += [] if analyst is not None else [each for each in known if is_of_survey(parse_account(each)[0])]
-    shown = tuple(view_account(lab.ledger, name) for name in dict.fromkeys(names) if name in known)
+    shown = tuple(view_population(lab.ledger, name) for name in dict.fromkeys(names) if name in known)
     return BudgetView(shown, tuple(lifetimes))
 
 
@@ -164,7 +186,8 @@ def find_lifetime(ledger: Ledger, population: str, blocks: list[str]) -> Lifetim
             series, cost = body["about"]["series"], Cost.from_dict(body["cost"])
             dearest[series] = find_dearest([dearest.get(series, NOTHING), cost])
     everyone, newcomers = population_account(population), ledger.read_budget(min(accounts))
-    total = sum(dearest.values(), ledger.read_spent(everyone))
+    charged = find_dearest(map(ledger.read_spent, account_names(ledger, population, None)))
+    total = sum(dearest.values(), charged)
     delta = ledger.read_budget(everyone).delta + newcomers.delta
     return LifetimeView(population, float(find_epsilon(total, delta)), float(delta), len(dearest))
 
@@ -172,6 +195,24 @@ def find_lifetime(ledger: Ledger, population: str, blocks: list[str]) -> Lifetim
 def list_populations(tables: Iterable[Table]) -> tuple[str, ...]:
     """Return the populations that tables are about, each once."""
     return tuple(dict.fromkeys(table.population for table in tables if not table.is_public))
+
+
+def view_population(ledger: Ledger, account: str) -> AccountView:
+    """Return an account as people see it; where a population has regions, with the account of each."""
+    population, analyst = parse_account(account)
+    counted = None if analyst is not None else ledger.read_regions(population)
+    if counted is None:
+        return view_account(ledger, account)
+    regions = tuple(view_account(ledger, name) for name in counted.accounts)
+    # Each unit has the reading of its region, so what holds for all of them is the largest.
+    readings = [each.spent for each in regions]
+    most = max(readings, key=lambda reading: reading.epsilon)
+    spent = replace(most, delta=max(reading.delta for reading in readings))
+    return replace(min(regions, key=_order_by_left), name=account, spent=spent, regions=regions)
+
+
+def _order_by_left(account: AccountView) -> tuple[float, float]:
+    return account.left_epsilon, account.left_share
 
 
 def view_account(ledger: Ledger, account: str) -> AccountView:

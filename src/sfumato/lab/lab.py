@@ -51,12 +51,14 @@ from sfumato.lab.registration import (
     combine_schema,
     hint_at_populations,
     hint_at_same_rows,
+    require_one_divider,
     require_one_relation,
     require_rows_not_edges,
     with_max_rows,
 )
 from sfumato.lab.report import SourceReport
 from sfumato.lab.session import Session
+from sfumato.lab.surveys.desk import SurveyDesk
 from sfumato.lab.work.desk import WorkDesk
 from sfumato.lab.work.project_lab import ProjectLab
 from sfumato.lab.work.projects import remove_member, require_open_project
@@ -82,17 +84,15 @@ if TYPE_CHECKING:
     from sfumato.lab.analysts import Analyst
     from sfumato.lab.feeds.mirror import MirrorReport
     from sfumato.lab.published import Published
-    from sfumato.lab.surveys.invitation import Invitation
-    from sfumato.lab.surveys.survey import Survey
     from sfumato.lab.synthetic.published_table import PublishedTable
-    from sfumato.ledger.api import Verified
+    from sfumato.ledger.api import SnapshotRead, Verified
     from sfumato.privacy.bound_choice import BoundChoice
     from sfumato.privacy.exact import Number
     from sfumato.privacy.graph_units import Protected
     from sfumato.synth import Marginals, Twin
 
 
-class Lab(WorkDesk):
+class Lab(WorkDesk, SurveyDesk):
     """Tables, whose rows they are, and how much may ever be learnt from them."""
 
     def __init__(self, folder: Path, ledger: str | None = None, *, reads_only: bool = False) -> None:
@@ -144,7 +144,7 @@ class Lab(WorkDesk):
             prepared, report = self._prepared(table.with_chosen(chosen), source)
             # Before the table appears: no question may come without an account to charge.
             self._open_account(table, agreed)
-            self.ledger.note_snapshot(name, prepared.identity, None)
+            self._note_newest(prepared, None)
             self._catalog.add_table(prepared)
         hint_at_populations(accounts, table)
         hint_at_same_rows(self.tables(), table)
@@ -209,6 +209,9 @@ class Lab(WorkDesk):
         Everyone sees the counter move on. The people stay the same, and so does what is left of their budget;
         answers about the old snapshot are not answers about the new one. The old one is erased; questions
         about it that are being answered have ten seconds to finish, and are then ended and stay charged.
+
+        People may have moved between regions: where the table declares them, each has spent as much from now
+        on as the one that had spent most.
         """
         with self._changing():
             old = self._catalog.find_table(name)
@@ -226,7 +229,7 @@ class Lab(WorkDesk):
             moved = move_through(kept, through or {})
             open_blocks(self.ledger, self._catalog.contents, moved)
             prepared, report = self._prepared(moved, source)
-            self.ledger.note_snapshot(old.name, prepared.identity, before)
+            self._note_newest(prepared, before)
             self._catalog.add_table(prepared)
         return None if report is None else report.warn()
 
@@ -436,51 +439,6 @@ class Lab(WorkDesk):
         """What is left of every population."""
         return view_budget(self, None)
 
-    # ---- surveys, whose answers people randomize themselves ----
-
-    def create_survey(
-        self,
-        name: str,
-        *,
-        question: str,
-        choices: Sequence[str] = ("Yes", "No"),
-        epsilon: Number | str,
-        invitations: int | None = None,
-        asks: int = 1,
-        public: bool = False,
-    ) -> Survey:
-        """Charge and open a survey. Its `links` are the invitations, one for each person, shown once.
-
-        `epsilon` is a number or a level in words: "3 in 4" says that a guess about someone is right at most 3
-        times in 4, and is the fair coin. Without `invitations` there is one link, and anyone who has it
-        answers. `asks` is how many rounds there may ever be; each is charged. With `public` everyone with a
-        link sees the result.
-        """
-        from sfumato.lab.surveys import survey, terms
-
-        people = 0 if invitations is None else survey.parse_invitations(invitations)
-        invited = invitations is not None
-        said = terms.parse_terms(name, question, choices, epsilon, asks, invited=invited, public=public)
-        return survey.create_survey(self.folder, self.ledger, said, people)
-
-    def survey(self, name: str) -> Survey:
-        """Return a survey, to close it, to open its next round, or to see what it has found."""
-        from sfumato.lab.surveys.survey import Survey
-
-        return Survey(self.folder, self.ledger, name)
-
-    def surveys(self) -> tuple[Survey, ...]:
-        """Return every survey."""
-        from sfumato.lab.surveys.store import SurveyStore
-
-        return tuple(map(self.survey, SurveyStore(self.folder).list_names()))
-
-    def open_invitation(self, link: str) -> Invitation:
-        """Return what a respondent's link opens. It takes randomized reports alone."""
-        from sfumato.lab.surveys.invitation import Invitation
-
-        return Invitation(self.folder, self.ledger, link)
-
     # ---- what both look up ----
 
     def table(self, name: str) -> Table:
@@ -593,6 +551,19 @@ class Lab(WorkDesk):
             self.ledger.open_account(population_account(table.population), agreed, table.relation)
             grant_later(self.ledger, self._catalog.contents, table.population)
 
+    def _note_newest(self, table: Table, before: SnapshotRead | None) -> None:
+        """Note a table's new snapshot; where it says who is in which region, open their accounts first.
+
+        Units may have moved between regions, so every account then gets the largest total of all.
+        """
+        regions = table.find_regions()
+        counted = None if regions is None else regions.make_accounts(table.identity)
+        if counted is not None:
+            budget = self.ledger.read_budget(population_account(table.population))
+            for account in counted.accounts:
+                self.ledger.open_account(account, budget, table.relation)
+        self.ledger.note_snapshot(table.name, table.identity, before, counted)
+
     def _declared(self, name: str, said: Schema, old: Table | None = None) -> tuple[Table, Budget | None]:
         """Return a table and its population's budget, or refuse what cannot be registered.
 
@@ -605,6 +576,7 @@ class Lab(WorkDesk):
         if known is not None:
             raise PolicyError("SF-C110", f"'{known}' is registered already.", try_="lab.advance(…)")
         require_one_relation(self._catalog.contents, table)
+        require_one_divider(self.tables(), table)
         return table, agree_on_budget(self.ledger, table, said.budget)
 
     def _prepared(self, table: Table, source: Any) -> tuple[Table, SourceReport | None]:

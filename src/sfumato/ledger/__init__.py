@@ -9,7 +9,7 @@ from sfumato.ledger.api import Charge, Charged, Ledger, Released, Reserved, Veri
 from sfumato.ledger.books import AccountState, Books, replay_entries
 from sfumato.ledger.chain import GENESIS, Entry
 from sfumato.ledger.postgres.ledger import PostgresLedger
-from sfumato.ledger.signing import SignedHead
+from sfumato.ledger.receipts.signing import SignedHead
 from sfumato.ledger.sqlite.ledger import SqliteLedger
 
 __all__ = [

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import TextIO
 
     from sfumato.ledger.chain import Entry
-    from sfumato.ledger.signing import SignedHead
+    from sfumato.ledger.receipts.signing import SignedHead
     from sfumato.privacy.budget import Budget
 
 MAX_NAME_LENGTH = 200
@@ -50,6 +50,39 @@ class SnapshotRead:
 
 
 @dataclass(frozen=True, slots=True)
+class RegionAccounts:
+    """The accounts of a population whose units each count in one region.
+
+    Because : docs/proofs/regions.md
+    """
+
+    population: str
+    identity: str
+    """Identity of the snapshot whose rows say which region a unit is in."""
+    accounts: tuple[str, ...]
+    """Sorted. One is the population's own, which counts for units that are in no region."""
+
+    def __post_init__(self) -> None:
+        _require(are_sorted(self.accounts), "the accounts of regions are sorted, each once")
+        _require(f"population:{self.population}" in self.accounts, "the population's own account is one")
+        named = all(parse_account(name)[1] is None for name in self.accounts)
+        _require(named and is_identity(self.identity), "regions are accounts of populations, at a snapshot")
+
+    def write_fields(self) -> dict[str, Any]:
+        """Return the body of the entry that sets them."""
+        return {
+            "accounts": list(self.accounts),
+            "identity": self.identity,
+            "population": self.population,
+        }
+
+    @classmethod
+    def read(cls, fields: dict[str, Any]) -> RegionAccounts:
+        """Return what `write_fields` wrote."""
+        return cls(fields["population"], fields["identity"], tuple(fields["accounts"]))
+
+
+@dataclass(frozen=True, slots=True)
 class Charge:
     """A priced question. The price comes from public facts, so anyone may be told it."""
 
@@ -67,6 +100,9 @@ class Charge:
     kind: the one it was opened for, else the first that a charge names."""
     reads: tuple[SnapshotRead, ...] = ()
     """Every snapshot that is read. Answers about other snapshots are not answers to this."""
+    regions: str | None = None
+    """Identity of the snapshot by whose regions some accounts of a population are left out; None where it is
+    charged to all of them."""
     payers: str = field(init=False, repr=False, compare=False)
     """The accounts as one text, in which keys are looked up."""
     data: str = field(init=False, repr=False, compare=False)
@@ -83,6 +119,7 @@ class Charge:
             parse_account(name)
         _require(self.key is None or _is_name(self.key), _RULE_OF_KEYS)
         _require(is_relation(self.neighbours), _RULE_OF_NEIGHBOURS)
+        _require(self.regions is None or is_identity(self.regions), "regions are those of a snapshot")
         require_utf8((self.key or "") + (self.neighbours or ""))
         _require(is_digest(self.request), "a request is a SHA-256 in hexadecimal")
         _require(is_cost(self.cost), "a cost is whole numbers, none below zero, one for each order")
@@ -102,8 +139,9 @@ class Charge:
         data = f'"data":"{self.data}",' if self.data else ""
         # Left out where there are none, as older versions did.
         named = "" if self.neighbours is None else f'"neighbours":{canonical_json(self.neighbours)},'
+        some = "" if self.regions is None else f'"regions":"{self.regions}",'
         cost = write_cost(self.cost)
-        return first, f'"cost":{cost},{data}"key":{key},{named}"request":"{self.request}"'
+        return first, f'"cost":{cost},{data}"key":{key},{named}{some}"request":"{self.request}"'
 
     def write_entry_body(self, at: str, by: str, steps: int | None = None) -> str:
         """Return the body of this charge's entry, as `write_body` would write all of its fields."""
@@ -125,6 +163,7 @@ class CarriedCharge:
     payers: str
     bound_request: str
     body: str
+    regions: str | None = None
 
     def __post_init__(self) -> None:
         sound = are_sorted(self.accounts) and is_cost(self.cost) and is_digest(self.request)
@@ -146,6 +185,7 @@ class CarriedCharge:
             write_payers(names),
             bind_request(request, fields.get("data", "")),
             body,
+            fields.get("regions"),
         )
 
     def write_entry_body(self, at: str, by: str) -> str:
@@ -294,12 +334,22 @@ class Ledger(Protocol):
     def claim(self, lab: str) -> None:
         """Let the ledger belong to the lab of this identity, for ever. That of another lab is refused."""
 
-    def note_snapshot(self, table: str, identity: str, before: SnapshotRead | None) -> None:
+    def note_snapshot(
+        self,
+        table: str,
+        identity: str,
+        before: SnapshotRead | None,
+        regions: RegionAccounts | None = None,
+    ) -> None:
         """Note the identity of a table's newest snapshot, durably, before anyone can ask about it.
 
         `before` is the newest that the caller knows. If another was noted meanwhile, this is refused. None
-        allows any, for a table that is registered.
+        allows any, for a table that is registered. If the snapshot says which region each unit is in, then
+        `regions` are the accounts from now on, and in the same commit each gets the largest total of all.
         """
+
+    def read_regions(self, population: str) -> RegionAccounts | None:
+        """Return the accounts of a population's regions, if it has any."""
 
     def require_newest(self, snapshot: SnapshotRead) -> None:
         """Refuse a snapshot if another one of its table was noted as the newest."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from sfumato.errors import LedgerError, UsageError
 from sfumato.ledger.api import (
+    RegionAccounts,
     Verified,
     are_sorted,
     bind_request,
@@ -25,9 +26,10 @@ from sfumato.ledger.api import (
 )
 from sfumato.ledger.chain import GENESIS, hash_entry, read_body
 from sfumato.ledger.failures import stale_snapshot_error
-from sfumato.privacy.account import NOTHING, Caps, Cost
+from sfumato.privacy.account import NOTHING, Caps, Cost, find_dearest
 from sfumato.privacy.account import caps as caps_of
 from sfumato.privacy.budget import Budget
+from sfumato.privacy.neighbours import ADD_REMOVE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -56,6 +58,10 @@ class AccountState:
     def accepts(self, neighbours: str | None) -> bool:
         """Return whether a charge that is priced for these neighbours can be added to the others."""
         return self.neighbours is None or neighbours == self.neighbours
+
+    def accepts_regions(self) -> bool:
+        """Return whether the account can be that of a region: a unit that is replaced could be in two."""
+        return self.neighbours in (None, ADD_REMOVE.value)
 
     def after_charge(self, cost: Cost, neighbours: str | None = None) -> AccountState | None:
         """Return the account once this is spent too, or None if its caps refuse it."""
@@ -143,6 +149,8 @@ class Books:
 
     snapshots: dict[str, str] = field(default_factory=dict)
     """Identity of the newest snapshot of each table, since there are identities."""
+    regions: dict[str, RegionAccounts] = field(default_factory=dict)
+    """The accounts of each population that is counted by regions. Replaced as a whole, never changed."""
     lab: str | None = None
     """Identity of the lab that the ledger belongs to."""
 
@@ -173,6 +181,20 @@ class Books:
         if not snapshot.is_newest(self.snapshots.get(snapshot.table, "")):
             raise stale_snapshot_error(snapshot.table)
 
+    def charges_all_regions(self, accounts: tuple[str, ...], cost: Cost, snapshot: str | None) -> bool:
+        """Return whether a charge leaves out no account of a region that may be concerned.
+
+        It names all accounts of a population or none, unless it names the snapshot that says which region
+        each unit is in now.
+        """
+        if cost == NOTHING or (snapshot is None and not self.regions):
+            return True
+        families = self.regions.values()
+        named = {name for name in accounts if parse_account(name)[1] is None}
+        if snapshot is not None:
+            return any(each.identity == snapshot and set() < named <= set(each.accounts) for each in families)
+        return all(named.isdisjoint(each.accounts) or named >= set(each.accounts) for each in families)
+
     def make_draft(self) -> Books:
         """Return books that continue these. Changes to the draft do not reach these."""
         tables: tuple[dict[Any, Any], ...] = (
@@ -187,7 +209,7 @@ class Books:
             self.snapshots,
         )
         draft = Books(self.seq, self.head, *map(OverlayDict, tables))  # type: ignore[arg-type]
-        draft.lab = self.lab
+        draft.lab, draft.regions = self.lab, self.regions
         return draft
 
     def apply(self, entry: Entry, change: Callable[..., object], arguments: tuple[Any, ...]) -> None:
@@ -223,6 +245,16 @@ class Books:
 
     def record_snapshot(self, table: str, identity: str) -> None:
         self.snapshots[table] = identity
+
+    def record_regions(self, regions: RegionAccounts) -> None:
+        """Let these be the accounts of a population's regions, each at the largest total of old and new."""
+        old = self.regions.get(regions.population)
+        names = {*regions.accounts, *(() if old is None else old.accounts)}
+        # A unit may be in any other region from now on, and takes all that it was charged with it.
+        total = find_dearest(self.accounts[name].spent for name in names)
+        for name in names:
+            self.accounts[name] = replace(self.accounts[name], spent=total)
+        self.regions = {**self.regions, regions.population: regions}
 
     def record_draw(self, charge: int, steps: int) -> None:
         reservation = self.reservations[charge]
@@ -280,19 +312,26 @@ class Books:
                 self._reserve(fields)
             case "draw" | "return":
                 self._move_steps(kind, fields)
-            case "lab":
-                self._require(self.lab is None and is_identity(fields["lab"]), "it belongs to another lab")
-                self.record_lab(fields["lab"])
-            case "snapshot":
-                named = type(fields["table"]) is str and is_identity(fields["identity"])
-                self._require(named, "its snapshot is malformed")
-                self.record_snapshot(fields["table"], fields["identity"])
+            case "lab" | "snapshot" | "regions":
+                self._name(kind, fields)
             case "unread":
                 self._give_up(fields)
             case "resume":
                 self._resume(fields)
             case _:
                 raise self._newer_error()
+
+    def _name(self, kind: Kind, fields: dict[str, Any]) -> None:
+        """Take in whose ledger it is, the newest snapshot of a table, or the regions of a population."""
+        if kind == "lab":
+            self._require(self.lab is None and is_identity(fields["lab"]), "it belongs to another lab")
+            self.record_lab(fields["lab"])
+        elif kind == "snapshot":
+            named = type(fields["table"]) is str and is_identity(fields["identity"])
+            self._require(named, "its snapshot is malformed")
+            self.record_snapshot(fields["table"], fields["identity"])
+        else:
+            self._set_regions(RegionAccounts.read(fields))
 
     def _charge(self, fields: dict[str, Any], step_cost: Cost, steps: int) -> None:
         names, key, request = fields["accounts"], fields["key"], fields["request"]
@@ -303,11 +342,24 @@ class Books:
         payers = write_payers(names)
         self._require(key is None or (payers, key) not in self.keys, "its key was used before")
         cost = step_cost if steps == 1 else step_cost * steps
+        some = fields.get("regions")
+        all_named = self.charges_all_regions(tuple(names), step_cost, some)
+        self._require(all_named and (some is None or "steps" not in fields), "it leaves out a region")
         # All accounts are checked before the first is changed.
         named = fields.get("neighbours")
         self._require(is_relation(named), "its neighbours are malformed")
         paid = {name: self._pay(name, cost, named) for name in names}
         self.record_charge(bind_request(request, data), payers, key, paid)
+
+    def _set_regions(self, regions: RegionAccounts) -> None:
+        for name in regions.accounts:
+            state = self.accounts.get(name)
+            opened = state is not None and state.kind == "account"
+            self._require(opened, "its regions have an account that was never opened")
+            self._require(
+                state is not None and state.accepts_regions(), "its regions are of other neighbours"
+            )
+        self.record_regions(regions)
 
     def _reserve(self, fields: dict[str, Any]) -> None:
         steps, step_cost = fields["steps"], Cost.from_dict(fields["cost"])

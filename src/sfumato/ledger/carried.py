@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from sfumato.errors import SfumatoError
 from sfumato.ledger.api import CarriedCharge, Charged, is_digest
 from sfumato.ledger.chain import read_date
-from sfumato.ledger.commitment import commit_to_answer
 from sfumato.ledger.failures import concerns_all_jobs
+from sfumato.ledger.receipts.commitment import commit_to_answer
 from sfumato.ledger.transaction import draw_mark
 from sfumato.privacy.account import NOTHING
 

@@ -25,6 +25,7 @@ Kind = Literal[
     "resume",
     "lab",
     "snapshot",
+    "regions",
 ]
 
 GENESIS = "0" * 64
@@ -63,6 +64,8 @@ class Entry:
                 return f"belongs to lab {fields['lab']}"
             case "snapshot":
                 return f"{fields['table']}: snapshot {fields['identity']}"
+            case "regions":
+                return f"{fields['population']}: {len(fields['accounts'])} accounts, all at the largest total"
             case "resume":
                 return f"begins entry {fields['charge']} again"
             case "draw" | "return":

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
+from sfumato.ledger.api import RegionAccounts
 from sfumato.ledger.chain import read_body
-from sfumato.privacy.account import NOTHING, Cost, caps, left
+from sfumato.privacy.account import NOTHING, Cost, caps, find_dearest, left
 
 if TYPE_CHECKING:
     from sfumato.ledger import Ledger
@@ -26,7 +27,7 @@ class BudgetPoint:
 
     charges: int
     entry: int
-    """Number of the charge's entry; 0 before the first."""
+    """Number of the entry that changed the total, mostly a charge's; 0 before the first."""
     day: str
     """Day of the charge, in UTC; empty before the first."""
     left_epsilon: float
@@ -66,7 +67,7 @@ class _AccountTrace:
     def list_points(self, budget: Budget, most: int) -> tuple[BudgetPoint, ...]:
         """Return what was left at the first, the last, and some charges between them."""
         totals = [_NOTHING_YET, *self.kept]
-        if totals[-1].charges != self.newest.charges:
+        if totals[-1].entry != self.newest.entry:
             totals.append(self.newest)
         step = max(1, -(-len(totals) // max(1, most - 1)))
         chosen = [totals[at] for at in sorted({*range(0, len(totals), step), len(totals) - 1})]
@@ -109,6 +110,7 @@ class BudgetHistory:
         self._last: Entry | None = None
         self._traces: dict[str, _AccountTrace] = {}
         self._runs: dict[int, tuple[tuple[str, ...], Cost, str]] = {}
+        self._regions: dict[str, tuple[str, ...]] = {}
 
     def _read_new(self) -> None:
         # A ledger that was restored from a copy may be another one from here on.
@@ -120,6 +122,8 @@ class BudgetHistory:
                 self._count_charge(entry, read_body(entry.body))
             elif entry.kind == "return":
                 self._count_return(entry, read_body(entry.body))
+            elif entry.kind == "regions":
+                self._level_regions(entry, RegionAccounts.read(read_body(entry.body)))
 
     def _count_charge(self, entry: Entry, fields: dict[str, Any]) -> None:
         cost, day = Cost.from_dict(fields["cost"]), str(fields.get("at", ""))
@@ -129,6 +133,16 @@ class BudgetHistory:
             trace.add(entry.seq, day, trace.newest.spent + cost * fields.get("steps", 1))
         if entry.kind == "reserve":
             self._runs[entry.seq] = accounts, cost, day
+
+    def _level_regions(self, entry: Entry, regions: RegionAccounts) -> None:
+        """Let all accounts of a population go on from the largest total, as the books do."""
+        names = {*regions.accounts, *self._regions.get(regions.population, ())}
+        traces = [self._traces.setdefault(name, _AccountTrace()) for name in names]
+        total = find_dearest(trace.newest.spent for trace in traces)
+        for trace in traces:
+            if trace.newest.spent != total:
+                trace.newest = replace(trace.newest, entry=entry.seq, spent=total)
+        self._regions[regions.population] = regions.accounts
 
     def _count_return(self, entry: Entry, fields: dict[str, Any]) -> None:
         accounts, cost, day = self._runs.pop(fields["charge"], ((), NOTHING, ""))

@@ -15,7 +15,7 @@ from sfumato.errors import LedgerError, UsageError
 from sfumato.files.durable import replace_file
 from sfumato.ledger.postgres.address import PostgresAddress
 from sfumato.ledger.postgres.ledger import PostgresLedger
-from sfumato.ledger.signing import SigningKey
+from sfumato.ledger.receipts.signing import SigningKey
 from sfumato.ledger.sqlite.audit import AuditedLedger
 from sfumato.ledger.sqlite.ledger import SqliteLedger
 

@@ -23,9 +23,9 @@ from sfumato.ledger.api import (
 from sfumato.ledger.books import Books, check_entries
 from sfumato.ledger.carried import carry_charge, carry_release, write_carried
 from sfumato.ledger.chain import GENESIS, require_utf8
-from sfumato.ledger.commitment import commit_to_answer, draw_nonce
 from sfumato.ledger.failures import FATAL_CODES, require_same_ledger, unconfirmed_error
 from sfumato.ledger.group_commit import CommitBatch, Job
+from sfumato.ledger.receipts.commitment import commit_to_answer, draw_nonce
 from sfumato.ledger.refusal import shortage_error, unknown_account_error
 from sfumato.ledger.transaction import BudgetShortage, KeptAnswer, PendingAnswer, Transaction
 from sfumato.ledger.waiting import POLL_SECONDS, HolderLock, await_answer
@@ -35,12 +35,12 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Literal, TextIO
 
-    from sfumato.ledger.api import Charge, Reserved, SnapshotRead, Verified
+    from sfumato.ledger.api import Charge, RegionAccounts, Reserved, SnapshotRead, Verified
     from sfumato.ledger.books import AccountState
     from sfumato.ledger.carried import CarriedWrite
     from sfumato.ledger.chain import Entry
     from sfumato.ledger.database import LedgerDatabase
-    from sfumato.ledger.signing import SignedHead, SigningKey
+    from sfumato.ledger.receipts.signing import SignedHead, SigningKey
     from sfumato.ledger.tables import SqlConnection
     from sfumato.privacy.account import Cost
     from sfumato.privacy.budget import Budget
@@ -202,8 +202,20 @@ class StoredLedger(ABC):
         if not self.belongs_to(lab):
             self._write("lab", lambda transaction: transaction.claim(lab))
 
-    def note_snapshot(self, table: str, identity: str, before: SnapshotRead | None) -> None:
-        self._write("snapshot", lambda transaction: transaction.note_snapshot(table, identity, before))
+    def note_snapshot(
+        self,
+        table: str,
+        identity: str,
+        before: SnapshotRead | None,
+        regions: RegionAccounts | None = None,
+    ) -> None:
+        self._write(
+            "snapshot", lambda transaction: transaction.note_snapshot(table, identity, before, regions)
+        )
+
+    def read_regions(self, population: str) -> RegionAccounts | None:
+        with self._reading() as (_, books):
+            return books.regions.get(population)
 
     def require_newest(self, snapshot: SnapshotRead) -> None:
         with self._reading() as (_, books):

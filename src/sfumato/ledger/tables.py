@@ -12,8 +12,8 @@ from sfumato.errors import UsageError
 from sfumato.ledger.api import Released, is_digest
 from sfumato.ledger.books import Books, replay_entries
 from sfumato.ledger.chain import Entry, read_body
-from sfumato.ledger.commitment import commit_to_answer
 from sfumato.ledger.failures import require_agreement, require_same_ledger
+from sfumato.ledger.receipts.commitment import commit_to_answer
 from sfumato.privacy.account import NOTHING
 
 if TYPE_CHECKING:

@@ -166,8 +166,8 @@ class FitRounds:
         }
         for events in ways:
             cost = price(Sequential(events))
-            if not self._payer.can_afford(first.table, cost):
-                left = self._payer.standing_after(first.table, cost).left
+            if not self._payer.can_afford(first, cost):
+                left = self._payer.find_left(first)
                 raise BudgetError(
                     "SF-B101",
                     f"Not enough privacy budget to {self._verb} {self._name} on '{first.table.name}'.",

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import UsageError
 from sfumato.privacy.bound_choice import BoundChoice
 from sfumato.privacy.exact import parse_whole
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -15,7 +18,8 @@ class Unit:
     """The unit of protection: everyone named in `column`, with at most `max_rows` rows each.
 
     Tables whose units share an identifier space, the population, share one budget. The population is named by
-    `of`, or by the column where `of` is not given.
+    `of`, or by the column where `of` is not given. `regions` names columns, each constant per unit and with
+    listed values: units of different regions, such as wards, then have an account each.
     """
 
     column: str | None
@@ -25,6 +29,8 @@ class Unit:
     """True where the rows are about no one who is protected."""
     choice: BoundChoice | None
     """How `max_rows` is chosen when the table is registered; until then it is 1."""
+    regions: tuple[str, ...]
+    """Columns whose values divide the units into regions with an account each."""
 
     def __init__(
         self,
@@ -34,6 +40,7 @@ class Unit:
         *,
         public: bool = False,
         choice: BoundChoice | None = None,
+        regions: Sequence[str] = (),
     ) -> None:
         # `dataclasses.replace` names every field; no unit of anyone is made public by it.
         if public is not False:
@@ -51,9 +58,13 @@ class Unit:
             )
         if isinstance(max_rows, BoundChoice):
             choice = max_rows
+        if choice is not None and not isinstance(choice, BoundChoice):
+            raise UsageError(
+                "SF-C101", "How max_rows is chosen is said by sf.choose.", try_="sf.choose(epsilon=0.05)"
+            )
         rows = 1 if isinstance(max_rows, BoundChoice) else parse_whole(max_rows, "max_rows")
         named = {"column": str.__str__(column), "max_rows": rows, "of": check_population(of)}
-        _set(self, **named, public=False, choice=choice)
+        _set(self, **named, public=False, choice=choice, regions=_check_regions(regions))
 
     def population(self, table: str) -> str:
         """Return the population whose account pays."""
@@ -61,7 +72,9 @@ class Unit:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the form that is kept in the catalog."""
-        named = {"column": self.column, "max_rows": self.max_rows, "of": self.of}
+        named: dict[str, Any] = {"column": self.column, "max_rows": self.max_rows, "of": self.of}
+        # Left out where there are none, so that catalogs of older versions read the same.
+        named |= {"regions": list(self.regions)} if self.regions else {}
         return named | ({"public": True} if self.public else {})
 
     @classmethod
@@ -79,14 +92,26 @@ def check_population(of: Any) -> str | None:
     raise UsageError("SF-C101", "of must be the name of a population, as a text.", try_='of="patients"')
 
 
+def _check_regions(columns: Any) -> tuple[str, ...]:
+    """Return the names of the columns that divide units into regions."""
+    listed = isinstance(columns, list | tuple) and all(isinstance(name, str) and name for name in columns)
+    if not listed or len(set(columns)) < len(columns):
+        raise UsageError(
+            "SF-C101", "regions must list the names of columns, each once.", try_='regions=["ward"]'
+        )
+    return tuple(str.__str__(name) for name in columns)
+
+
 def _set(unit: Unit, **values: Any) -> Unit:
     for name, value in values.items():
         object.__setattr__(unit, name, value)
     return unit
 
 
-ROW = _set(object.__new__(Unit), column=None, max_rows=1, of=None, public=False, choice=None)
+_UNNAMED: dict[str, Any] = {"column": None, "max_rows": 1, "of": None, "choice": None, "regions": ()}
+
+ROW = _set(object.__new__(Unit), **_UNNAMED, public=False)
 """Each row is one person, and no one has two."""
 
-PUBLIC = _set(object.__new__(Unit), column=None, max_rows=1, of=None, public=True, choice=None)
+PUBLIC = _set(object.__new__(Unit), **_UNNAMED, public=True)
 """The table is about no one who is protected. Its contents are public, and it can be joined with."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 
 from sfumato.server.observing import log_request
 from sfumato.server.problems import answer_problem, failure_error, too_large_error
@@ -102,6 +102,8 @@ class RequestGuard:
         except _TooLargeError:
             if not has_begun():
                 await answer_problem(request, too_large_error(most))(scope, receive, send)
+        except ClientDisconnect:
+            pass  # they left before all was sent: nothing failed, and nobody is there to be told
         except Exception:
             # What went wrong may name data, so it goes to the steward's file and nowhere else.
             incident = self._context.lab.incidents.record()

@@ -131,6 +131,8 @@ def serve_lab(options: ServeOptions) -> None:
             log_config=None,
             log_level="warning",
             server_header=False,
+            http="sfumato.server.connections:TimedConnection",
+            ws="none",
         )
 
 
@@ -147,7 +149,8 @@ def make_app() -> FastAPI:
 
 
 def write_log() -> None:
-    """Write one JSON line for each request to standard error."""
+    """Write one JSON line for each request to standard error, and nothing of what was sent."""
+    logging.getLogger("python_multipart").setLevel(logging.CRITICAL)  # it repeats bytes of forms
     if not LOG.handlers:
         handler = logging.StreamHandler(sys.stderr)
         handler.setFormatter(logging.Formatter("%(message)s"))

@@ -11,7 +11,7 @@ from sfumato.errors import LedgerError, UsageError
 from sfumato.ledger import GENESIS, Charge, Entry, chain
 from sfumato.ledger.api import is_digest, parse_account
 from sfumato.ledger.chain import hash_entry, hash_text, read_date, write_body
-from sfumato.ledger.commitment import commit_to_answer, draw_nonce
+from sfumato.ledger.receipts.commitment import commit_to_answer, draw_nonce
 from sfumato.privacy import NOTHING, Cost
 
 ZEROS = (0,) * 12

@@ -20,7 +20,8 @@ from click.testing import CliRunner, Result
 import sfumato as sf
 from sfumato.cli.main import main
 from sfumato.errors import LedgerError, UsageError
-from sfumato.ledger import Charged, Released, SignedHead, SqliteLedger, receipts, signing
+from sfumato.ledger import Charged, Released, SignedHead, SqliteLedger
+from sfumato.ledger.receipts import checking, signing
 from sfumato.ledger.sqlite.backup import accept_ledger
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def test_the_key_is_its_owners_alone_and_stays(path: Path, ledger: SqliteLedger)
 
 def test_a_receipt_is_borne_out_by_its_ledger(filled: SqliteLedger, signed: SignedHead) -> None:
     assert (signed.entry, signed.head) == (7, filled.verify().head)
-    checked = receipts.check_receipt(filled, signed.to_json())
+    checked = checking.check_receipt(filled, signed.to_json())
     assert str(checked) == "The ledger holds entry 7 of this receipt (signed by this ledger)."
     assert filled.sign_receipt(3).entry == 3
     assert filled.sign_receipt(3).public_key == signed.public_key == filled.read_public_key()
@@ -72,9 +73,9 @@ def test_a_receipt_proves_that_a_copy_put_back_is_old(
     Path(f"{path}.mark").unlink()
     accept_ledger(path, unproven=True)
     with closing(SqliteLedger.open(path)) as restored:
-        assert receipts.check_receipt(restored, signed.to_json()).entry == 7
+        assert checking.check_receipt(restored, signed.to_json()).entry == 7
         with pytest.raises(LedgerError, match=r"SF-L113.*\n.*signed by this ledger"):
-            receipts.check_receipt(restored, newer.to_json())
+            checking.check_receipt(restored, newer.to_json())
 
 
 @pytest.mark.parametrize("field", ["entry", "head", "public_key", "signature"])
@@ -83,27 +84,27 @@ def test_a_changed_receipt_proves_nothing(filled: SqliteLedger, signed: SignedHe
     old = fields[field]
     fields[field] = old + 1 if isinstance(old, int) else ("0" if old[0] != "0" else "1") + old[1:]
     with pytest.raises(LedgerError, match="SF-L114"):
-        receipts.check_receipt(filled, json.dumps(fields))
+        checking.check_receipt(filled, json.dumps(fields))
 
 
 def test_another_ledgers_receipt_is_told(tmp_path: Path, filled: SqliteLedger, signed: SignedHead) -> None:
     wanted = pytest.raises(LedgerError, match=r"SF-L113.*\n.*signed with another key")
     with closing(SqliteLedger.create(tmp_path / "other")) as other, wanted:
-        receipts.check_receipt(other, signed.to_json())
+        checking.check_receipt(other, signed.to_json())
 
 
 def test_a_plain_receipt_is_looked_up_too(filled: SqliteLedger) -> None:
     head = filled.verify().head
     for text in (json.dumps({"head": head}), json.dumps({"receipt": {"head": head, "entry": 3}})):
-        assert receipts.check_receipt(filled, text).signed == "not signed"
+        assert checking.check_receipt(filled, text).signed == "not signed"
     with pytest.raises(LedgerError, match="SF-L113"):
-        receipts.check_receipt(filled, json.dumps({"head": "0" * 64}))
+        checking.check_receipt(filled, json.dumps({"head": "0" * 64}))
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"head":3}', '{"receipt":3}', "[" * 100_000])
 def test_what_is_no_receipt_is_refused(filled: SqliteLedger, text: str) -> None:
     with pytest.raises(UsageError, match="SF-L308"):
-        receipts.check_receipt(filled, text)
+        checking.check_receipt(filled, text)
 
 
 def test_without_the_package_charges_go_on_and_signing_says_what_is_missing(
@@ -115,7 +116,7 @@ def test_without_the_package_charges_go_on_and_signing_says_what_is_missing(
         filled.sign_receipt()
     text = SignedHead(7, "0" * 64, "0" * 64, "0" * 128).to_json()
     with pytest.raises(UsageError, match="SF-L307"):
-        receipts.check_receipt(filled, text)
+        checking.check_receipt(filled, text)
     filled.charge(ask("goes on"))
     assert filled.verify().entries == 8
 
@@ -135,10 +136,10 @@ def test_a_lost_key_is_missed_and_made_anew_only_on_request(
         with pytest.raises(LedgerError, match="SF-L123"):
             call()
     assert not key.exists()
-    said = receipts.check_receipt(filled, signed.to_json()).signed
+    said = checking.check_receipt(filled, signed.to_json()).signed
     assert said == f"signed with {signed.public_key}; this ledger's own key is missing"
     assert filled.create_key() == filled.read_public_key() != signed.public_key
-    assert receipts.check_receipt(filled, signed.to_json()).signed == "signed with another key"
+    assert checking.check_receipt(filled, signed.to_json()).signed == "signed with another key"
 
 
 @pytest.mark.usefixtures("signed")
@@ -170,7 +171,7 @@ def test_the_receipt_of_a_labs_answer_convinces_others(tmp_path: Path) -> None:
     release = lab.session().sql("SELECT COUNT(*) AS n FROM visits").release(epsilon=1)
     fields = {"receipt": release.receipt.to_dict()}
     answer.write_text(json.dumps(fields))
-    assert receipts.check_receipt(lab.ledger, answer.read_text()).signed == "signed by this ledger"
+    assert checking.check_receipt(lab.ledger, answer.read_text()).signed == "signed by this ledger"
     with export.open("w", encoding="utf-8") as file:
         lab.ledger.export(file)
     key = lab.ledger.read_public_key()
@@ -179,7 +180,7 @@ def test_the_receipt_of_a_labs_answer_convinces_others(tmp_path: Path) -> None:
     answer.write_text(json.dumps(fields))
     assert "its signature is wrong" in verified(export, answer).stdout
     with pytest.raises(LedgerError, match="SF-L114"):
-        receipts.check_receipt(lab.ledger, answer.read_text())
+        checking.check_receipt(lab.ledger, answer.read_text())
 
 
 def verified(*arguments: object) -> subprocess.CompletedProcess[str]:

@@ -13,6 +13,7 @@ import sfumato as sf
 from loopback import LoopbackClinic, serve_on_loopback
 from serving import make_lab
 from sfumato.errors import SfumatoError
+from sfumato.lab.remote.models import find_job_of, hand_over, remember_job
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -239,6 +240,19 @@ def test_a_checked_pipeline_is_fitted_and_measured(clinic: LoopbackClinic, remot
     far.steps[0][1].guarantee_ = far.guarantee_
     with pytest.raises(SfumatoError, match="SF-W172"):
         remote.evaluate(far, table="visits", target="ill", epsilon=1.0)
+
+
+def test_every_estimator_is_told_from_a_pipeline() -> None:
+    """Some have a parameter `steps`, which is a number."""
+    for name in sorted(sf.learn.ESTIMATORS):
+        given, fitted = getattr(sf.learn, name)(), getattr(sf.learn, name)()
+        fitted.learnt_ = 1.0
+        assert hand_over(fitted, given) is given
+        assert given.learnt_ == 1.0
+        with pytest.raises(SfumatoError, match="SF-W172"):
+            find_job_of(given)
+        remember_job(given, "0" * 32)
+        assert find_job_of(given) == "0" * 32
 
 
 def test_models_that_are_not_listed_never_become_jobs(remote: RemoteSession) -> None:

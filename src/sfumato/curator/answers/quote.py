@@ -67,6 +67,11 @@ class Quote:
         """Seconds until the reply leaves; none where it leaves when it is ready."""
         return self.standing.slot
 
+    @property
+    def regions(self) -> tuple[str, ...]:
+        """The regions of the population that are charged; none where everyone is."""
+        return self.standing.regions
+
     def error(self, confidence: float = 0.95) -> dict[str, float | None]:
         """Return half the width of the interval of each number of the answer, where it is known beforehand.
 
@@ -89,6 +94,7 @@ class Quote:
             "expected_error": self.error(),
             "bias": list(self.plan.bias),
             "slot": self.slot,
+            **({"regions": list(self.regions)} if self.regions else {}),
         }
 
     def __str__(self) -> str:
@@ -109,6 +115,7 @@ class Quote:
         )
         return [
             ("price", self._price()),
+            *((("charged to", "; ".join(self.regions)),) if self.regions else ()),
             ("left before", f"ε = {format_short(self.left)}"),
             ("left after", after),
             *(() if self.slot is None else (("replies", f"after {self.slot:g} s"),)),

@@ -18,9 +18,10 @@ from urllib.parse import quote
 
 from sfumato.curator.catalog.blocks import BudgetBlocks
 from sfumato.curator.catalog.chosen import ChosenBound, keep_valid
-from sfumato.curator.catalog.columns import DeclaredColumn, column_from_dict
+from sfumato.curator.catalog.columns import DeclaredColumn, ListedColumn, column_from_dict
 from sfumato.curator.catalog.edge_lists import check_graph, prepare_graph, require_population
 from sfumato.curator.catalog.grants import Grant
+from sfumato.curator.catalog.regions import Regions, check_regions
 from sfumato.engines.snapshot import GraphPreparation, Preparation
 from sfumato.errors import PolicyError, UsageError
 from sfumato.files.disk_errors import name_disk_errors
@@ -93,6 +94,17 @@ class Table:
         """The name of the people or edges whose account pays."""
         everyone = self.protects.population(self.name)
         return name_newcomers(everyone, self.block) if self.block else everyone
+
+    @property
+    def regions(self) -> tuple[str, ...]:
+        """The columns whose values divide the units into regions; none where there is one account."""
+        return self.protects.regions if isinstance(self.protects, Unit) else ()
+
+    def find_regions(self) -> Regions | None:
+        """Return the regions that the table declares, if it does."""
+        listed = [self.columns[name] for name in self.regions]
+        values = tuple(column.values for column in listed if isinstance(column, ListedColumn))
+        return Regions(self.snapshot_name, self.population, self.regions, values) if values else None
 
     @property
     def relation(self) -> str:
@@ -432,6 +444,7 @@ def declare_table(
     if unit.choice is not None:
         raise AssertionError("a bound is chosen before a table is declared")
     require_population(name, unit)
+    check_regions(name, unit, promises)
     return Table(name, unit, promises, 1, neighbours, _public_rows(name, unit, neighbours, rows))
 
 

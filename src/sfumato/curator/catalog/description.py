@@ -74,7 +74,8 @@ def describe_protection(table: Table) -> str:
         return "no one, because it is public"
     if table.unit.column is None:
         return "each row"
-    return f"all rows of one {table.unit.column}, of which at most {table.unit.max_rows} are used"
+    by = f", with a budget for each {' and '.join(table.unit.regions)}" if table.unit.regions else ""
+    return f"all rows of one {table.unit.column}, of which at most {table.unit.max_rows} are used{by}"
 
 
 def describe_domain(domain: Domain) -> tuple[str, str]:

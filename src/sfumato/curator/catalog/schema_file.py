@@ -127,7 +127,8 @@ def _write_unit(unit: Protected | None) -> list[str]:
         return [f'unit = "{words[0]}"']
     of = [] if unit.of is None else [f"of = {_write_toml(unit.of)}"]
     rows = str(unit.max_rows) if unit.choice is None else _write_choice(unit.choice)
-    return ["[unit]", f"column = {_write_toml(unit.column)}", f"max_rows = {rows}", *of]
+    regions = [f"regions = [{', '.join(map(_write_toml, unit.regions))}]"] if unit.regions else []
+    return ["[unit]", f"column = {_write_toml(unit.column)}", f"max_rows = {rows}", *of, *regions]
 
 
 def _write_choice(choice: BoundChoice) -> str:
@@ -204,10 +205,11 @@ class _Reader:
     def _unit(self, fields: Any) -> Unit:
         if isinstance(fields, str):
             return self._word("unit", fields, _UNITS)
-        self._known("unit", fields, ("column", "max_rows", "of"))
+        self._known("unit", fields, ("column", "max_rows", "of", "regions"))
         with self._at("unit"):
             rows = self._choice("unit.max_rows", fields.get("max_rows"))
-            return Unit(fields.get("column", ""), rows, fields.get("of"))
+            named = fields.get("column", ""), rows, fields.get("of")
+            return Unit(*named, regions=fields.get("regions", ()))
 
     def _choice(self, path: str, value: Any) -> Any:
         """Return a bound that is to be chosen, where a table says how; any other value as it is."""

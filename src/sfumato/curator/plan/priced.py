@@ -66,6 +66,11 @@ class Plan(Generic[Taken, Subject]):
                 if each.counts_public_rows:
                     _require_public_count(self.table, step.program, each.of.term)
 
+    @property
+    def spans_time(self) -> bool:
+        """Whether later snapshots are read for the same charge, in which units may be in other regions."""
+        return False
+
     @cached_property
     def work(self) -> Work:
         """Upper bounds on what one unit can make an engine carry and compute, from public facts alone."""

@@ -100,7 +100,8 @@ def quote_trainer(
     run = offer.kernel.run
     # The copy that is trained has the number of units that the catalog declares.
     promised = run.describe(offer.unit)
-    return TrainingQuote(promised, run.steps, run.declared, run.multiplier, payer.standing(offer.plan))
+    standing = payer.standing(offer.plan, in_stretches=run.checkpoint is not None)
+    return TrainingQuote(promised, run.steps, run.declared, run.multiplier, standing)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ import numpy as np
 from sfumato.errors import UsageError
 from sfumato.lab.remote.connection import quote_path
 from sfumato.lab.remote.jobs import RemoteJob, read_parquet
-from sfumato.lab.remote.parameters import encode_model
+from sfumato.lab.remote.parameters import PIPELINE, encode_model
 from sfumato.lab.remote.results import (
     read_evaluation,
     read_guarantee,
@@ -116,7 +116,7 @@ class RemoteModels:
             path = Path(folder) / "model.npz"
             path.write_bytes(body)
             model: Any = load(path)
-        model.__dict__[_FITTED] = (job, _digest(model))
+        remember_job(model, job)
         return model
 
 
@@ -163,6 +163,11 @@ class RemoteSynthesis:
         return f"{self.said['text']}\nfitted by job {self.job[:12]} of the server"
 
 
+def remember_job(model: Any, job: str) -> None:
+    """Note in a model which job fitted it, for as long as nothing that it learnt is changed."""
+    model.__dict__[_FITTED] = (job, _digest(model))
+
+
 def find_job_of(model: Any) -> str:
     """Return which job fitted a model; one that was changed since is refused."""
     job, digest = getattr(model, "__dict__", {}).get(_FITTED, ("", ""))
@@ -173,9 +178,8 @@ def find_job_of(model: Any) -> str:
 
 def hand_over(fitted: Any, given: Any) -> Any:
     """Give what was learnt on the server to the estimator that was handed in, and return that."""
-    if hasattr(given, "steps"):
-        for (_, learnt), (_, own) in zip(fitted.steps, given.steps, strict=True):
-            hand_over(learnt, own)
+    for learnt, own in zip(_list_parts(fitted), _list_parts(given), strict=True):
+        hand_over(learnt, own)
     known = type(given).get_params(given, deep=False)
     vars(given).update({name: value for name, value in vars(fitted).items() if name not in known})
     return given
@@ -184,10 +188,14 @@ def hand_over(fitted: Any, given: Any) -> Any:
 def _digest(model: Any) -> str:
     from sfumato.learn.base.saving import list_learned, to_json
 
-    parts = [each for _, each in model.steps] if hasattr(model, "steps") else []
-    learnt = [list_learned(model), *map(_digest, parts)]
+    learnt = [list_learned(model), *map(_digest, _list_parts(model))]
     written = json.dumps(to_json(learnt), sort_keys=True)
     return hashlib.sha256(written.encode()).hexdigest()
+
+
+def _list_parts(model: Any) -> list[Any]:
+    """Return the steps of a pipeline. Other models have none, though some have a number of steps."""
+    return [each for _, each in model.steps] if type(model).__name__ == PIPELINE else []
 
 
 def _not_fitted_here() -> UsageError:

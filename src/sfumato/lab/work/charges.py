@@ -10,7 +10,7 @@ import secrets
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from sfumato.curator.payer import account_names
+from sfumato.curator.payer import account_names, base_accounts
 from sfumato.errors import LedgerError, PolicyError, UsageError
 from sfumato.ledger import Charge, Released
 from sfumato.ledger.api import name_project
@@ -84,10 +84,12 @@ class ForeignRelease:
     project: str | None
     key: str | None
 
-    def make_charge(self, relation: str) -> Charge:
+    def make_charge(self, ledger: Ledger, relation: str) -> Charge:
         """Return the charge. Without a key each one is new, since equal runs of a tool are two releases."""
         holder = self.analyst if self.project is None else name_project(self.project)
-        accounts = account_names(self.population, holder)
+        # Nothing is known of the rows that another tool has read, so all regions pay.
+        accounts = account_names(ledger, self.population, holder)
+        base = base_accounts(self.population, holder)
         described: dict[str, Any] = {
             "analyst": self.analyst or "",
             "question": self.about,
@@ -97,7 +99,7 @@ class ForeignRelease:
         if self.project is not None:
             described["project"] = self.project
         once = {"key": self.key} if self.key is not None else {"nonce": secrets.token_hex(16)}
-        asked = {"": _TAG, "about": described, "accounts": sorted(accounts), "relation": relation, **once}
+        asked = {"": _TAG, "about": described, "accounts": sorted(base), "relation": relation, **once}
         request = hash_text(canonical_json(asked))
         return Charge(accounts, price(self.event), request, described, key=self.key, neighbours=relation)
 
@@ -107,7 +109,7 @@ def charge_foreign_release(
 ) -> ExternalCharge:
     """Charge the ledger, durably, and return what was charged; or refuse and charge nothing."""
     relation = _find_relation(contents, asked)
-    charge = asked.make_charge(relation)
+    charge = asked.make_charge(ledger, relation)
     released = _settle(ledger, charge)
     who = {"analyst": asked.analyst or "", "project": asked.project or ""}
     return ExternalCharge(

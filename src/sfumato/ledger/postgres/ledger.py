@@ -16,7 +16,7 @@ from sfumato.errors import UsageError
 from sfumato.ledger.postgres import schema as schema_tables
 from sfumato.ledger.postgres.address import DEFAULT_SCHEMA
 from sfumato.ledger.postgres.database import PostgresDatabase
-from sfumato.ledger.signing import SigningKey
+from sfumato.ledger.receipts.signing import SigningKey
 from sfumato.ledger.store import TIMEOUT, StoredLedger
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 from sfumato.errors import LedgerError
 from sfumato.ledger.failures import missing_error, unreadable_error
-from sfumato.ledger.signing import SigningKey
+from sfumato.ledger.receipts.signing import SigningKey
 from sfumato.ledger.sqlite.database import SqliteDatabase
 from sfumato.ledger.sqlite.files import identify_file
 from sfumato.ledger.sqlite.ledger import SqliteLedger

@@ -19,8 +19,8 @@ from urllib.parse import quote
 from sfumato.errors import LedgerError
 from sfumato.files.durable import rename_path, sync_path
 from sfumato.ledger.chain import GENESIS
-from sfumato.ledger.receipts import check_receipt
-from sfumato.ledger.signing import SigningKey
+from sfumato.ledger.receipts.checking import check_receipt
+from sfumato.ledger.receipts.signing import SigningKey
 from sfumato.ledger.sqlite.audit import AuditedLedger
 from sfumato.ledger.sqlite.database import SqliteDatabase
 from sfumato.ledger.sqlite.errors import SqliteErrors, is_busy

@@ -11,7 +11,7 @@ from sfumato.errors import LedgerError, UsageError
 from sfumato.files.durable import create_empty_private_file, link_draft, sync_path
 from sfumato.ledger.checkpoint import STEP, load_books, save_books
 from sfumato.ledger.failures import unreadable_error
-from sfumato.ledger.signing import SigningKey
+from sfumato.ledger.receipts.signing import SigningKey
 from sfumato.ledger.sqlite import schema
 from sfumato.ledger.sqlite.connection import open_connection
 from sfumato.ledger.sqlite.database import SqliteDatabase

@@ -66,7 +66,8 @@ async def publish(
     body: PublicationBody, visitor: Annotated[Visitor, Depends(allow(Role.STEWARD))], context: Context
 ) -> dict[str, Any]:
     """Charge the population once for a question, and publish its answer."""
-    return await context.turns.run(publishing.publish_question, context, body.sql, body.spend, body.name)
+    asked = body.sql, body.spend, body.name
+    return await context.turns.run(publishing.publish_question, context, *asked, whose=visitor.name)
 
 
 @router.post("/publications/synthetic", response_model=FactsBody)

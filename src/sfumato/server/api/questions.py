@@ -37,6 +37,7 @@ def quote(body: QuoteRequestBody, visitor: Asker, context: Context) -> dict[str,
 @router.post("/plan", response_model=FactsBody)
 def plan(body: PlanRequestBody, visitor: Asker, context: Context) -> dict[str, Any]:
     """Return the price of many questions, of each and of all together. Nothing is read or spent."""
+    context.rates.count_request(f"person {visitor.name}", max(0, len(body.questions) - 1))  # each counts
     planned = open_session(context, visitor).plan(body.questions, **parse_spending(body.spend))
     return write_plain(planned.to_dict())  # type: ignore[no-any-return]
 
@@ -45,7 +46,7 @@ def plan(body: PlanRequestBody, visitor: Asker, context: Context) -> dict[str, A
 async def release(body: ReleaseRequestBody, visitor: Asker, context: Context) -> dict[str, Any]:
     """Charge for a question and answer it. The same question again, or the same key, costs nothing."""
     asked = body.question, body.spend, body.key
-    return await context.turns.run(questions.release_question, context, visitor, *asked)
+    return await context.turns.run(questions.release_question, context, visitor, *asked, whose=visitor.name)
 
 
 @router.post("/tune/quote", response_model=QuoteBody)
@@ -71,7 +72,7 @@ async def refine(body: RefineRequestBody, visitor: Asker, context: Context) -> d
     Refining the same entry at the same spend once more gives the same answer and costs nothing.
     """
     asked = body.entry, body.spend, body.key
-    return await context.turns.run(questions.refine_release, context, visitor, *asked)
+    return await context.turns.run(questions.refine_release, context, visitor, *asked, whose=visitor.name)
 
 
 @router.get("/releases", response_model=FactsBody)

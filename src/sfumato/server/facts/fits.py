@@ -31,7 +31,9 @@ CLASSIFIERS: Final = (
     "GradientBoostingRegressor",
 )
 """Estimators that the form offers: those that need nothing beside features and a target."""
-MADE: Final = ("Marginals", "Moments")
+LABELLED: Final = ("Moments", "MERF")
+"""Generators that draw rows with the classes of a target."""
+MADE: Final = ("Marginals", *LABELLED)
 """Generators that the form offers."""
 TRAINED_SHARE: Final = 0.8
 """Share of the units that a model is fitted on; it is measured on the others."""
@@ -93,8 +95,8 @@ class JobView:
         )
 
     @property
-    def can_be_published(self) -> bool:
-        """Whether rows of what the job made can be published: those of marginals, which have a card."""
+    def has_card(self) -> bool:
+        """Whether what the job made can be reported on, and its rows published: that is so for marginals."""
         model = self.job.body.get("model")
         return self.job.kind == "fit" and isinstance(model, dict) and model.get("name") == "Marginals"
 
@@ -160,7 +162,7 @@ def make_form_key() -> str:
 
 
 def read_fit(fields: Mapping[str, str], chosen: list[str], *, generator: bool) -> FitJobBody:
-    """Return the fit that was typed: an estimator on features and a target, or a generator on columns."""
+    """Return the fit that was typed: features and a target, or columns alone for a table of marginals."""
     offered = MADE if generator else CLASSIFIERS
     model = fields.get("model", "")
     if model not in offered:
@@ -176,11 +178,14 @@ def read_fit(fields: Mapping[str, str], chosen: list[str], *, generator: bool) -
         "model": {"name": model, "parameters": spend},
         "table": fields.get("table", ""),
     }
-    if generator:
+    if generator and model not in LABELLED:
         return FitJobBody(**body, columns=chosen)
     if not fields.get("target"):
-        raise wrong_field_error("target", "the column that is predicted")
-    return FitJobBody(**body, features=chosen, target=fields["target"], split=(TRAINED_SHARE, "train"))
+        raise wrong_field_error(
+            "target", "the column of classes" if generator else "the column that is predicted"
+        )
+    body |= {"target": fields["target"], "features": [each for each in chosen if each != fields["target"]]}
+    return FitJobBody(**body) if generator else FitJobBody(**body, split=(TRAINED_SHARE, "train"))
 
 
 def read_evaluation(fit: ServerJob, fields: Mapping[str, str]) -> EvaluateJobBody:

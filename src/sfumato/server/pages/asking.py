@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Depends, Form, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
+from pydantic import AfterValidator
 
 from sfumato.errors import SfumatoError, UsageError
 from sfumato.lab.session import Session
@@ -33,7 +34,8 @@ router = APIRouter()
 Asker = Annotated[Visitor, Depends(allow(Role.STEWARD, Role.ANALYST))]
 Context = Annotated[ServerContext, Depends(get_context)]
 Typed = Annotated[str, Form(max_length=200)]
-Text = Annotated[str, Form(max_length=100_000)]
+# Browsers end the lines of a form with more than was typed.
+Text = Annotated[str, Form(max_length=100_000), AfterValidator(lambda typed: typed.replace("\r\n", "\n"))]
 
 
 def read_form(
@@ -125,10 +127,16 @@ def tune(request: Request, visitor: Asker, context: Context, form: Asked) -> HTM
 
 
 @router.post("/ask/release", response_model=None)
-def release(
+async def release(
     request: Request, visitor: Asker, context: Context, form: Asked
 ) -> HTMLResponse | RedirectResponse:
     """Charge for the question and show its answer; what is refused is shown beside the question."""
+    return await context.turns.run(_release, request, visitor, context, form, whose=visitor.name)
+
+
+def _release(
+    request: Request, visitor: Visitor, context: ServerContext, form: AskForm
+) -> HTMLResponse | RedirectResponse:
     try:
         question, spend = form.read_question(), form.read_spend()
         payer = choose_payer(context, visitor, form.project)

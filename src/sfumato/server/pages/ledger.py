@@ -40,6 +40,7 @@ KINDS = (
     "account",
     "grant",
     "snapshot",
+    "regions",
     "unread",
     "resume",
     "lab",

@@ -31,6 +31,8 @@ class QuoteView:
     """What was picked for the question and what that leaves out, where its bounds were picked privately."""
     bias: list[str]
     slot: str
+    regions: str
+    """The regions that are charged; empty where everyone is."""
     why_not: str
     """Why the question would be refused; empty if it would not."""
     text: str
@@ -57,6 +59,7 @@ def view_quote(quoted: dict[str, Any], project: str | None = None) -> QuoteView:
         picked=_list_picked(quoted.get("picked")),
         bias=[each for each in quoted.get("bias") or () if not each.startswith(_BIAS)],
         slot="" if slot is None else f"{slot:g} s",
+        regions="; ".join(quoted.get("regions") or ()),
         why_not="" if admitted else _explain_refusal(quoted, left),
         text=str(quoted.get("text", "")),
     )

@@ -46,7 +46,7 @@ def show_answer(entry: Entry, request: Request, visitor: Asker, context: Context
 
 
 @router.post("/releases/{entry}/refine", response_model=None)
-def refine(
+async def refine(
     entry: Entry,
     request: Request,
     visitor: Asker,
@@ -62,7 +62,10 @@ def refine(
         payer = choose_payer(context, visitor, project)
         return f"/releases/{refine_release(context, payer, entry, spend, key=None)['entry']}"
 
-    return answer_form(pay, lambda problem: _show(request, visitor, context, entry, problem))
+    def show(problem: SfumatoError) -> HTMLResponse:
+        return _show(request, visitor, context, entry, problem)
+
+    return await context.turns.run(answer_form, pay, show, whose=visitor.name)
 
 
 @router.get("/releases/{entry}/{name}")

@@ -50,6 +50,8 @@
   function fit(spec, width) {
     const { title, ...shown } = recolour(spec);
     shown.config = { ...shown.config, background: "transparent", padding: { left: 2, right: 8, top: 4, bottom: 4 } };
+    // Beside each other, the names in a legend are cut off on a phone.
+    if (width < 480) shown.config.legend = { ...shown.config.legend, columns: 1 };
     if (typeof shown.width === "number") {
       // Charts that are as wide as sfumato.viz makes them are as wide as the page; small ones stay small.
       shown.width = shown.width >= 640 ? width : Math.min(shown.width + 120, width);

@@ -15,7 +15,7 @@ from pyarrow import csv, parquet
 import sfumato as sf
 from sfumato.errors import UsageError
 from sfumato.lab.work.packages import _require_place
-from sfumato.ledger.receipts import check_receipt
+from sfumato.ledger.receipts.checking import check_receipt
 
 SECRET = 4_711
 ROWS = pa.table({"who": [SECRET, 2, 3], "x": [1, 2, 3], "ward": ["A", "B", "A"]})

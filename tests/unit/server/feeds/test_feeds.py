@@ -264,22 +264,21 @@ def refresh(clinic: ServedClinic, times: int) -> None:
         "/feeds/published/by_ward.csv",
         "/feeds/published/by_ward.parquet",
         "/feeds/released/costly.json",
-        "/feeds/odata/released_costly?$top=100",
+        "/feeds/odata/released_costly?$top=1000&$count=true",
     ]
-    for place in range(times):
-        path = paths[place % len(paths)]
-        answer = get(clinic, path, "analyst")
+    for path in paths * times:
+        answer = excel(clinic, path)
         assert answer.status_code == 200
         assert first.setdefault(path, answer.content) == answer.content
     assert clinic.lab.verify() == before
 
 
-def test_fifty_refreshes_cost_nothing(clinic: ServedClinic) -> None:
-    refresh(clinic, 50)
+def test_few_refreshes_cost_nothing(clinic: ServedClinic) -> None:
+    refresh(clinic, 12)
 
 
 @pytest.mark.slow
-def test_a_thousand_refreshes_cost_nothing(clinic: ServedClinic) -> None:
+def test_a_thousand_refreshes_of_each_cost_nothing(clinic: ServedClinic) -> None:
     refresh(clinic, 1000)
 
 

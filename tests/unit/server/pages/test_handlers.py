@@ -74,6 +74,15 @@ def test_a_half_typed_question_is_no_failed_request_for_htmx(ada: Browser) -> No
     assert 'role="alert"' in part.text
 
 
+def test_lines_of_a_form_end_as_they_were_typed(ada: Browser) -> None:
+    sent = ada.post(
+        "/ask/release", sql="SELECT COUNT(*) AS n\r\nFROM visits\r\nWHERE age >= 31", epsilon="0.1"
+    )
+    page = ada.send("GET", sent.headers["location"]).text
+    assert "\\r" not in page
+    assert "s.sql(&#34;&#34;&#34;SELECT COUNT(*) AS n\nFROM visits" in page
+
+
 def test_a_form_that_is_sent_twice_is_charged_once(clinic: ServedClinic, ada: Browser) -> None:
     before = left(clinic)
     sql = "SELECT COUNT(*) AS n FROM visits WHERE age >= 30"

@@ -6,18 +6,25 @@ import csv
 import io
 from typing import TYPE_CHECKING, Any
 
+import httpx
 import numpy as np
 import pytest
 
 import sfumato as sf
+from loopback import serve_on_loopback
 from serving import NAMES, ServedClinic
+from sfumato.errors import SfumatoError
 from sfumato.lab.remote.results import write_evaluation
 from sfumato.lab.synthetic.published_table import PublishedTable
 from sfumato.learn.evaluation import Evaluation
+from sfumato.server.facts.fits import LABELLED, read_fit
 from sfumato.server.jobs.store import JobState
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
+
+    from loopback import LoopbackClinic
 
 HTML = {"accept": "text/html"}
 
@@ -115,3 +122,31 @@ def test_rows_of_a_generator_are_published_for_nothing(clinic: ServedClinic) -> 
     assert [each.name for each in found].count("visits_rows") == 1
     both = clinic.send("POST", "/api/publications/synthetic", "steward", json={"rows": 40})
     assert both.json()["code"] == "SF-W202"
+
+
+@pytest.mark.parametrize("name", LABELLED)
+def test_a_generator_of_labelled_rows_needs_a_column_of_classes(name: str) -> None:
+    typed = {"model": name, "table": "visits", "epsilon": "2", "delta": "1e-8"}
+    with pytest.raises(SfumatoError, match="the column of classes"):
+        read_fit(typed, ["age", "ill"], generator=True)
+    sent = read_fit(typed | {"target": "ill"}, ["age", "ill"], generator=True)
+    assert (sent.features, sent.target, sent.columns, sent.split) == (["age"], "ill", [], None)
+
+
+@pytest.mark.slow
+def test_labelled_rows_are_made_from_the_page(tmp_path: Path) -> None:
+    with serve_on_loopback(tmp_path / "clinic") as clinic, open_pages(clinic) as page:
+        typed = {"table": "visits", "epsilon": "2", "delta": "1e-8", "columns": ["age", "ill"]}
+        for name in LABELLED:
+            sent = page.post("/synthetic", data=typed | {"model": name, "target": "ill"})
+            [job] = [each for each in clinic.connect("steward").jobs() if each.id in sent.headers["location"]]
+            job.wait()
+            text = page.get(sent.headers["location"]).text
+            assert "Rows to draw" in text
+            assert "Report on quality" not in text
+
+
+def open_pages(clinic: LoopbackClinic) -> httpx.Client:
+    """Return a client that reads pages as the steward."""
+    headers = HTML | {"Authorization": f"Bearer {clinic.tokens['steward']}"}
+    return httpx.Client(base_url=clinic.address, headers=headers, timeout=60)

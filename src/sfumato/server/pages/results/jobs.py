@@ -53,7 +53,7 @@ def show_found_job(
     facts: dict[str, Any] = {
         "view": view,
         "charts": [Chart(spec) for spec in pictures.values()],
-        "may_publish": visitor.role is Role.STEWARD and view.can_be_published,
+        "may_publish": visitor.role is Role.STEWARD and view.has_card,
         "form_key": make_form_key(),
     }
     return render(request, visitor, "job.html", problem=problem, **facts)

@@ -9,7 +9,7 @@ from sfumato.errors import PolicyError, SfumatoError
 from sfumato.lab.synthetic.published_table import PublishedTable
 from sfumato.server.access import Role, Visitor
 from sfumato.server.context import ServerContext
-from sfumato.server.facts.fits import MADE, read_fit, read_report, read_sample
+from sfumato.server.facts.fits import LABELLED, MADE, read_fit, read_report, read_sample
 from sfumato.server.facts.spreadsheets import write_csv
 from sfumato.server.facts.typed import read_optional_number, read_typed_whole
 from sfumato.server.pages.forms import (
@@ -131,6 +131,7 @@ def show_page(
     """Return the page, with what was typed and what is wrong with it."""
     may_ask = visitor.role in (Role.STEWARD, Role.ANALYST)
     facts: dict[str, Any] = {"published": list_published(context), "may_ask": may_ask, "models": MADE}
+    facts["labelled"] = LABELLED
     facts |= {"may_publish": visitor.role is Role.STEWARD, "notice": notice}
     if may_ask:
         facts |= list_choices(context, visitor, typed, ticked, generators=True)

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 from sfumato.errors import LedgerError, UsageError
 from sfumato.ledger.api import is_digest
 from sfumato.ledger.chain import read_body
-from sfumato.ledger.signing import SignedHead
+from sfumato.ledger.receipts.signing import SignedHead
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sfumato.ledger.api import Ledger
-    from sfumato.ledger.signing import SigningKey
+    from sfumato.ledger.receipts.signing import SigningKey
 
 
 @dataclass(frozen=True, slots=True)
