@@ -62,7 +62,7 @@ async def tune(body: TuneRequestBody, visitor: Asker, context: Context) -> dict[
     The question comes back with these bounds, to be quoted and released. Tuning it again costs nothing.
     """
     asked = body.question, body, body.key
-    return await context.turns.run(questions.tune_question, context, visitor, *asked)
+    return await context.turns.run(questions.tune_question, context, visitor, *asked, whose=visitor.name)
 
 
 @router.post("/refine", response_model=ReleaseBody)

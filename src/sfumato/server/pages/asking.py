@@ -111,8 +111,12 @@ def build(
 
 
 @router.post("/ask/tune")
-def tune(request: Request, visitor: Asker, context: Context, form: Asked) -> HTMLResponse:
+async def tune(request: Request, visitor: Asker, context: Context, form: Asked) -> HTMLResponse:
     """Charge for picking the bounds of the question, and show its price and error with them."""
+    return await context.turns.run(_tune, request, visitor, context, form, whose=visitor.name)
+
+
+def _tune(request: Request, visitor: Visitor, context: ServerContext, form: AskForm) -> HTMLResponse:
     try:
         question, tuned = form.read_question(), form.read_tuned()
         if tuned is None:
