@@ -19,8 +19,8 @@ import sfumato as sf
 from conformance.beside import beside, together
 from conformance.generate import Asked, ask, ask_sizes
 from conformance.worlds import REMOVALS, VISITS, World, make
-from privacy import region_moves, shaped_moves
-from sfumato.curator.plan.steps import Choices, DiscoveredKeys, Sums
+from privacy import region_moves, shaped_moves, together_moves
+from sfumato.curator.plan.steps import Choices, DiscoveredKeys, PooledSums, Sums
 from sfumato.engines.rows import UnitSizes
 from sfumato.errors import PolicyError
 from sfumato.queries.sql import choose_question, parse_question
@@ -117,7 +117,7 @@ def _tally(found: Any, part: int, cells: int) -> dict[tuple[int, int], int]:
 def _shares(step: QuestionStep, one: Any, other: Any) -> list[Fraction]:
     """How far each sum or choice moved, as shares of its bounds."""
     match step:
-        case Sums():
+        case Sums() | PooledSums():
             apart = np.asarray(one, dtype=object) - np.asarray(other, dtype=object)
             moved = zip(step.measured, apart, strict=True)
             return [share for each, row in moved if _moves(each, row) for share in _norms(each, row)]
@@ -294,6 +294,19 @@ def test_replaced_units_have_no_shape(worlds: Beside) -> None:
     )
     assert plan.shaped is None
     assert plan.known_as == ()
+
+
+# ---- several questions -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("spend", together_moves.SPENDS)
+@pytest.mark.parametrize("workload", together_moves.WORKLOADS)
+def test_no_unit_moves_all_marginals_by_more_than_one_price(
+    worlds: Beside, workload: str, spend: str
+) -> None:
+    """And the unit that moves furthest moves by nine tenths of the price, where all of it is for counts."""
+    reached = together_moves.nearest_to_price(worlds, workload, spend)
+    assert reached >= (Fraction(9, 10) if workload in ("chain", "cycle") else Fraction(1, 5))
 
 
 def test_neighbours_asked_together_answer_as_each_alone(worlds: Beside) -> None:

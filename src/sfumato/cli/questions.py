@@ -17,11 +17,14 @@ from sfumato.lab.synthetic.published_table import PublishedTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     from sfumato.curator.answers.measure import Measure
+    from sfumato.curator.answers.release import Release
     from sfumato.lab.bounds.tuning import PickedBounds
     from sfumato.lab.published import Published
     from sfumato.lab.query import Query
+    from sfumato.lab.session import Session
 
 analyst_option = click.option(
     "--as", "analyst", help="Analyst whose quota is spent; without it, the steward asks."
@@ -59,7 +62,7 @@ tune_option = click.option(
 
 
 @click.command()
-@click.argument("sql")
+@click.argument("sql", nargs=-1, required=True)
 @lab_option
 @analyst_option
 @project_option
@@ -68,7 +71,7 @@ tune_option = click.option(
 @click.option("--rows", type=int, help="Assumed rows per group, for the expected error of averages.")
 @as_json
 def quote(
-    sql: str,
+    sql: tuple[str, ...],
     folder: str,
     analyst: str | None,
     project: str | None,
@@ -79,14 +82,16 @@ def quote(
 ) -> None:
     """Show the price and expected error of a question. This reads no data and spends nothing.
 
-    With --tune, a question that was tuned is shown with its bounds, and otherwise the price of tuning it.
+    Several questions are priced together, for one charge. With --tune, a question that was tuned is shown
+    with its bounds, and otherwise the price of tuning it.
     """
     session = sf.open(folder).session(analyst, project=project)
     given = {"n": rows} if rows else None
     if tune is None:
-        show(session.sql(sql).quote(given=given, **spend), as_json)
+        asked = session.sql(sql[0]) if len(sql) == 1 else session.ask_together(sql)
+        show(asked.quote(given=given, **spend), as_json)
         return
-    question = require_query(session.question(sql))
+    question = _find_single(session, sql)
     tuning = _tuning(question, spend)
     priced = tuning.quote(epsilon=tune)
     if priced.free:
@@ -132,7 +137,7 @@ def tune(
 
 
 @click.command()
-@click.argument("sql")
+@click.argument("sql", nargs=-1, required=True)
 @lab_option
 @analyst_option
 @project_option
@@ -142,7 +147,7 @@ def tune(
 @click.option("--plot", help="Also save a chart of the answer to this .png, .svg, .html or .json file.")
 @as_json
 def ask(
-    sql: str,
+    sql: tuple[str, ...],
     folder: str,
     analyst: str | None,
     project: str | None,
@@ -154,18 +159,33 @@ def ask(
 ) -> None:
     """Charge for a question and answer it. Asking the same question again is free.
 
-    With --tune, its bounds are picked first, which is a charge of its own.
+    Several questions are charged once, and their answers agree with each other.
+    With --tune, the bounds of a question are picked first, which is a charge of its own.
     """
     # The path is checked first, so that no answer is paid for and then not drawn.
     target = None if plot is None else sf.viz.check_target(plot)
     session = sf.open(folder).session(analyst, project=project)
-    question = session.sql(sql) if target is None and tune is None else session.question(sql)
     if tune is not None:
-        question = _tune_first(require_query(question), tune, spend)
+        question = _tune_first(_find_single(session, sql), tune, spend)
+    elif len(sql) > 1:
+        _ask_together(session.ask_together(sql).release(key=key, **spend), target, as_json)
+        return
+    else:
+        question = session.sql(sql[0]) if target is None else session.question(sql[0])
     release = question.release(key=key, **spend)
     show(release, as_json)
     if target is not None:
         release.plot().save(target)
+
+
+def _ask_together(releases: tuple[Release, ...], target: Path | None, as_json: bool) -> None:
+    """Print the answers of questions that were asked together, and save a chart of each."""
+    if as_json:
+        show_json([each.to_dict() for each in releases])
+    else:
+        print_text("\n\n".join(map(str, releases)))
+    for place, each in enumerate(releases if target is not None else (), start=1):
+        each.plot().save(target.with_stem(f"{target.stem}-{place}"))  # type: ignore[union-attr]
 
 
 @click.command()
@@ -196,6 +216,11 @@ def published(folder: str, save: str | None, output: str | None, as_json: bool) 
             show_json([each.describe() for each in every])
         else:
             print_text("\n\n".join(map(str, every)) or "Nothing has been published yet.")
+
+
+def _find_single(session: Session, sql: tuple[str, ...]) -> Query:
+    """Return the only question that was typed; several have no bounds in common to be picked."""
+    return require_query(session.question(sql[0]) if len(sql) == 1 else sql)
 
 
 def _tune_first(question: Query, epsilon: float, spend: dict[str, Any]) -> Query:

@@ -79,6 +79,7 @@ class NothingReadError(Exception):
 def read_steps(steps: Sequence[Step], engine: Engine) -> str:
     """Read what the steps ask for and add noise: the text that the ledger keeps."""
     answers: list[object] = []
+    found = 0
     for step in steps:
         try:
             exact = engine.run(step.program)
@@ -86,9 +87,10 @@ def read_steps(steps: Sequence[Step], engine: Engine) -> str:
             # Nothing was read for this step, and for the first of them nothing was read at all.
             raise problem if answers else NothingReadError from problem
         failpoints.reach("data:read")
-        # A step about keys that were discovered waits for those that may be shown.
+        # A step about keys that were discovered waits for those that may be shown, of the same question.
+        found = len(answers) if getattr(step, "discovers_keys", False) else found
         after = getattr(step, "release_after", None)
-        answers.append(step.release(exact) if after is None else after(answers, exact))
+        answers.append(step.release(exact) if after is None else after(answers[found:], exact))
         failpoints.reach("noise:drawn")
     return encode_answer(answers)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypedDict
 from sfumato.curator.catalog.regions import name_region
 from sfumato.curator.gate import answer_charge, answer_plan, read_steps
 from sfumato.curator.plan.admitted_regions import find_admitted_accounts
-from sfumato.curator.plan.spend import Needs, Spend, parse_spend, prefers_shape
+from sfumato.curator.plan.spend import Needs, Spend, parse_spend
 from sfumato.engines.rows import list_scans
 from sfumato.errors import EngineError, PolicyError
 from sfumato.ledger import Charge, Released
@@ -176,9 +176,9 @@ class Payer:
         # The ledger is read for a share, and where noise may have a shape.
         return parse_spend(amounts, needs, lambda: self._smallest_budget(table))
 
-    def prefers_shape(self, table: Table, needs: Needs) -> bool:
-        """Return whether shaped noise is the better one for the accounts that pay."""
-        return needs.shaped is not None and prefers_shape(needs, self._smallest_budget(table))
+    def adds_squares(self, table: Table) -> bool:
+        """Return whether the smallest account that pays adds up Rényi divergences, and not pure ε."""
+        return bool(self._smallest_budget(table).delta)
 
     def standing(self, plan: Plan[Any, Any], *, in_stretches: bool = False) -> Standing:
         """Return what paying for a plan, at once or in stretches, would do to the accounts.

@@ -318,6 +318,13 @@ CODES: dict[str, str] = {
     "SF-Q219": "Tuning picks bounds for one question. A UNION, or a question about the answer of another, is several: tune and release them one by one.",
     "SF-Q190": "In a hostile session a reply leaves at a time that follows from public facts: the question, and how long one pass over the table takes as the steward declared it. This question would not be done by the last of these times. Nothing was charged.",
     "SF-Q191": "In a hostile session rows are read by a worker process with fixed memory. Spark's driver is in the steward's process and cannot be used from another, so tables that are prepared in Spark are not read there. Nothing was charged. Register the table from Parquet files or PostgreSQL for people who are not trusted, or ask in an ordinary session.",
+    "SF-Q221": "ask_together takes a list of questions, with one at least: texts in SQL, or questions of the same session. Nothing was charged.",
+    "SF-Q222": "At most 100 questions are asked together. Many groupings of the same rows are one question with GROUP BY CUBE (…) or GROUPING SETS (…).",
+    "SF-Q223": "A charge is for the people of one population, because each population has a budget of its own. Tables of the same population can be asked about together. Nothing was charged.",
+    "SF-Q224": "Prices for adding or removing a unit and prices for replacing one do not add up, so no one charge is for both. Ask about the tables of each kind by themselves. Nothing was charged.",
+    "SF-Q225": "Sums by k keys have a part for each of the 2^k sets of these keys, and all parts must agree between the questions. Ask for fewer keys at a time, or release the question with many keys by itself. Nothing was charged.",
+    "SF-Q226": "Only questions whose answer is one table of noisy numbers are asked together. UNION, SELECTs that compare with the number of another, top(), distance(), curve() and lists of declared values are asked by themselves.",
+    "SF-Q227": "Questions that are asked together are paid for by one session. Make all of them with the session that asks.",
     "SF-Q220": "A cumulative curve keeps every sum of its tree, so it has at most 1,024 points. Ask for fewer, or for QUANTILE(x, 0.9), which chooses among all values.",
     # noise
     "SF-N201": "Noise scales lie between 1/1000 and 2^40 grid steps. Far smaller means hardly any privacy, far larger hardly any answer.",

@@ -13,6 +13,7 @@ from sfumato.curator.answers.stages import require_types
 from sfumato.curator.payer import find_kept
 from sfumato.curator.plan.plan import price_question
 from sfumato.curator.plan.resolved import ResolvedQuestion
+from sfumato.curator.plan.spend import prefers_shape
 from sfumato.curator.question.measurement import ContributionLimits
 from sfumato.errors import PolicyError
 from sfumato.lab.bounds.row_ranks import ranks_all_rows, unbounded_ranks_error
@@ -198,12 +199,15 @@ def choose_spend(payer: Payer, resolved: ResolvedQuestion, spending: Spending) -
 
 def _meet_error(payer: Payer, resolved: ResolvedQuestion, error: Any, given: dict[str, int]) -> PureSpend:
     """Return the least ε that meets an error; with the noise of before, if that was paid for already."""
-    before = find_cheapest_spend(resolved, error, given)
-    if not payer.prefers_shape(resolved.table, resolved.needs):
+    needs = resolved.needs
+    # Reading a budget takes time, so it is read only where its kind makes a difference.
+    squares = (needs.shaped is not None or needs.pooled) and payer.adds_squares(resolved.table)
+    before = find_cheapest_spend(resolved, error, given, squares=squares)
+    if not prefers_shape(needs, squares=squares):
         return before
     if find_kept(payer.lab.ledger, price_question(resolved, before)) is not None:
         return before
-    return find_cheapest_spend(resolved, error, given, shaped=True)
+    return find_cheapest_spend(resolved, error, given, shaped=True, squares=squares)
 
 
 def _expected_error(plan: QuestionPlan, spending: Spending) -> QuestionError:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from sfumato.lab.graph import Graph
     from sfumato.lab.partition import Partition
     from sfumato.lab.published import Published
+    from sfumato.lab.several.together import TogetherQueries
     from sfumato.lab.sq_oracle import QueryOracle
     from sfumato.lab.stream import TableStream
     from sfumato.lab.synthetic.published_table import PublishedTable
@@ -101,6 +102,15 @@ class Session:
             return cast("Query", asked)
         query = choose_question(text, lambda question: Query(self._payer, question, text))
         return cast("Query", find_declared_values(query) or query)
+
+    def ask_together(self, questions: Sequence[str | Query]) -> TogetherQueries:
+        """Return questions that are charged once, and whose answers agree with each other.
+
+        Each is given in SQL or as a question of this session. `release` gives one answer for each.
+        """
+        from sfumato.lab.several.together import collect_queries
+
+        return collect_queries(self._payer, questions, self.question)
 
     def _find_facts(self, text: str) -> PublicFacts | None:
         """Return the public facts that a text asks for, or None if it asks something else."""

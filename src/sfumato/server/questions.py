@@ -19,6 +19,7 @@ from sfumato.server.wire import (
     BoundedBody,
     ClippedBody,
     QuestionBody,
+    SingleQuestionBody,
     SpendBody,
     TunedBody,
     parse_number,
@@ -29,6 +30,8 @@ from sfumato.server.wire import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from sfumato.curator.answers.measure import Measure
     from sfumato.curator.answers.release import Release
     from sfumato.lab.bounds.tuning import PickedBounds
@@ -38,8 +41,10 @@ if TYPE_CHECKING:
     from sfumato.server.keeping import KeptRelease
 
 
-def find_question(session: Session, asked: QuestionBody) -> Query:
+def find_question(session: Session, asked: SingleQuestionBody) -> Query:
     """Return the question that was sent, for this session. Nothing is read or charged."""
+    if isinstance(asked, QuestionBody) and asked.together is not None:
+        return _find_together(session, asked, asked.together)
     found = _find_unbounded(session, asked)
     said = [name for name in ("bounded", "clipped", "tuned") if getattr(asked, name) is not None]
     if len(said) > 1:
@@ -55,7 +60,7 @@ def find_question(session: Session, asked: QuestionBody) -> Query:
     return found if asked.tuned is None else found.with_bounds(_read_picked(session, asked, asked.tuned))
 
 
-def _find_unbounded(session: Session, asked: QuestionBody) -> Query:
+def _find_unbounded(session: Session, asked: SingleQuestionBody) -> Query:
     """Return the question that was sent, with all that a unit has."""
     if asked.sql is not None and asked.table is None and asked.steps is None:
         return session.sql(asked.sql)
@@ -68,10 +73,22 @@ def _find_unbounded(session: Session, asked: QuestionBody) -> Query:
     )
 
 
+def _find_together(session: Session, asked: QuestionBody, parts: Sequence[SingleQuestionBody]) -> Query:
+    """Return questions that are asked together. They are quoted and released like one."""
+    alone = (asked.sql, asked.bounded, asked.clipped, asked.tuned, asked.table, asked.graph, asked.steps)
+    if any(each is not None for each in alone):
+        raise UsageError(
+            "SF-W118",
+            "Questions that are asked together stand in their list alone.",
+            try_='{"together": [{"sql": "SELECT …"}, {"sql": "SELECT …"}]}',
+        )
+    return cast("Query", session.ask_together([find_question(session, each) for each in parts]))
+
+
 # ---- tuning ------------------------------------------------------------------------------------------------
 
 
-def find_tuning(session: Session, asked: QuestionBody, tuned: TunedBody) -> Measure[PickedBounds]:
+def find_tuning(session: Session, asked: SingleQuestionBody, tuned: TunedBody) -> Measure[PickedBounds]:
     """Return what tuning the question asks. Nothing is read or charged."""
     served = None if tuned.for_epsilon is None else parse_number(tuned.for_epsilon)
     plain = asked.model_copy(update={"tuned": None})
@@ -111,7 +128,7 @@ def spell_bounds(session: Session, asked: QuestionBody) -> QuestionBody:
     return asked.model_copy(update=plain | {"bounded": bounds})
 
 
-def _read_picked(session: Session, asked: QuestionBody, tuned: TunedBody) -> PickedBounds:
+def _read_picked(session: Session, asked: SingleQuestionBody, tuned: TunedBody) -> PickedBounds:
     """Return the bounds that were picked before; where there are none, nothing is charged for them here."""
     kept = find_tuning(restrict_to_kept(session), asked, tuned)
     try:
@@ -219,6 +236,8 @@ def _give_address(
     refined: bool = False,
 ) -> None:
     """Let an answer be fetched by its entry. One that is no table has no address, and is still given."""
+    if isinstance(release, tuple):
+        return
     with suppress(SfumatoError):
         keep_released(context, visitor, release, asked, spend, refined=refined)
 

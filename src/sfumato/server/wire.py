@@ -56,7 +56,7 @@ class TunedBody(WireBody):
     for_epsilon: ExactNumber | None = Field(None, examples=[0.5])
 
 
-class QuestionBody(WireBody):
+class SingleQuestionBody(WireBody):
     """A question: SQL, or the steps of a frame that begins with a table; and how much of a unit counts."""
 
     sql: StrictStr | None = Field(None, max_length=MOST_SQL, examples=["SELECT COUNT(*) AS n FROM visits"])
@@ -66,6 +66,12 @@ class QuestionBody(WireBody):
     table: StrictStr | None = Field(None, max_length=200)
     graph: StrictStr | None = Field(default=None, max_length=200)
     steps: list[Any] | None = Field(None, max_length=50)
+
+
+class QuestionBody(SingleQuestionBody):
+    """A question, or several that are asked together, for one charge."""
+
+    together: list[SingleQuestionBody] | None = Field(default=None, max_length=1000)
 
 
 class SpendBody(WireBody):
@@ -229,6 +235,8 @@ def write_quote(quote: Any) -> dict[str, Any]:
 
 def write_release(release: Any) -> dict[str, Any]:
     """Return an answer of any kind, ready for JSON, with the entry of its charge."""
+    if isinstance(release, tuple):
+        return _write_together(release)
     said = write_plain(release.to_dict() if hasattr(release, "to_dict") else {})
     if isinstance(release, PublicFacts):
         said = {"facts": said}
@@ -238,3 +246,12 @@ def write_release(release: Any) -> dict[str, Any]:
     receipt = getattr(release, "receipt", None) or (receipts[-1] if receipts else None)
     form = write_plain(write_form(release, write_release))
     return {"entry": None if receipt is None else receipt.entry, **said, **form, "text": str(release)}
+
+
+def _write_together(releases: tuple[Any, ...]) -> dict[str, Any]:
+    """Return the answers of questions that were asked together, with the receipt of their one charge."""
+    answers = [write_release(each) for each in releases]
+    known = {name: answers[0][name] for name in ("entry", "receipt")}
+    bias = list(dict.fromkeys(text for each in answers for text in each["bias"]))
+    text = "\n\n".join(each["text"] for each in answers)
+    return {**known, "form": "together", "answers": answers, "bias": bias, "text": text}

@@ -231,3 +231,13 @@ def test_the_next_step_after_a_lost_ledger_is_not_the_same_command(lab: str) -> 
     said = run("ledger", "verify", "--lab", lab).stderr
     assert "SF-L106" in said
     assert "ledger restore" in said
+
+
+def test_several_questions_are_asked_together(lab: str) -> None:
+    asked = (COUNT, "SELECT COUNT(*) AS n FROM visits", "--lab", lab, "--epsilon", "0.4", "--json")
+    quote = _json(run("quote", *asked))
+    assert quote["price"] == "ε = 0.4"  # type: ignore[index]
+    wards, total = _json(run("ask", *asked))  # type: ignore[misc]
+    assert sum(wards["columns"]["n"]) == total["columns"]["n"][0]
+    again = run("ask", *asked[:-1])
+    assert again.stdout.count("free: the same answer") == 2

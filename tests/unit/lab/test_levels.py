@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 import duckdb
@@ -11,6 +12,8 @@ import pytest
 
 import sfumato as sf
 from sfumato.curator.answers.levels import put_together
+from sfumato.curator.answers.release import Release
+from sfumato.curator.plan.together.pool import StrategyItem
 from sfumato.errors import SfumatoError
 
 DRAW = np.random.default_rng(5)
@@ -143,3 +146,37 @@ def test_intervals_cover(session: Any) -> None:
 def test_what_has_no_levels_is_refused(session: Any, sql: str) -> None:
     with pytest.raises(SfumatoError):
         session.sql(sql)
+
+
+@pytest.mark.parametrize("spend", [{"epsilon": 0.7}, {"rho": 0.07}])
+def test_answers_from_before_levels_were_measured_together_are_found(
+    session: Any, spend: dict[str, Any]
+) -> None:
+    """Each level had an even part of the spend then; the request is the same, and so are its numbers."""
+    query = session.sql(
+        "SELECT ward, sex, COUNT(*) AS n, MEDIAN(cost) AS c FROM t GROUP BY ROLLUP (ward, sex)"
+    )
+    plan = query.plan(spend)
+    before = plan.with_strategy(None)
+    assert plan.pooled_steps
+    assert not before.pooled_steps
+    assert before.request == plan.request
+    first = Release(before, session._payer.pay(before, "before"))
+    again = query.release(**spend)
+    assert again.receipt.replayed
+    assert again.to_arrow() == first.to_arrow()
+    assert again.interval() == first.interval()
+
+
+def test_an_answer_is_read_with_the_parts_it_was_measured_with(session: Any) -> None:
+    """Whichever strategy would be planned now."""
+    query = session.sql("SELECT ward, sex, SUM(cost) AS s FROM t GROUP BY CUBE (ward, sex)")
+    plan = query.plan({"epsilon": 0.6})
+    finest = (StrategyItem((0, 1), 0, Fraction(1)),)
+    other = plan.with_strategy(finest)
+    assert other.strategy == finest != plan.strategy
+    first = Release(other, session._payer.pay(other, "another strategy"))
+    again = query.release(epsilon=0.6)
+    assert again.receipt.replayed
+    assert again.to_arrow() == first.to_arrow()
+    assert again.interval() == first.interval()

@@ -183,3 +183,42 @@ def test_a_new_snapshot_ends_refinement_and_charges_nothing(tmp_path: Path) -> N
         assert (refused.status_code, refused.json()["code"]) == (403, "SF-C136")
         assert clinic.send("GET", f"/api/releases/{entry}").status_code == 200
         assert clinic.lab.verify().charges == charges
+
+
+BY_ILL = "SELECT ward, ill, COUNT(*) AS n FROM visits GROUP BY ward, ill"
+
+
+def test_questions_are_asked_together(clinic: ServedClinic) -> None:
+    body = {"question": {"together": [{"sql": COUNT}, {"sql": BY_ILL}]}, "spend": {"epsilon": 0.25}}
+    quote = clinic.send("POST", "/api/quote", json=body).json()
+    assert quote["price"] == "ε = 0.25"
+    assert set(quote["expected_error"]) == {"n (question 1)", "n (question 2)"}
+    before = clinic.lab.verify().charges
+    first, again = (clinic.send("POST", "/api/release", json=body).json() for _ in range(2))
+    assert clinic.lab.verify().charges == before + 1
+    assert (first["receipt"]["replayed"], again["receipt"]["replayed"]) == (False, True)
+    wards, both = (each["columns"] for each in first["answers"])
+    parts = dict.fromkeys(wards["ward"], 0)
+    for ward, many in zip(both["ward"], both["n"], strict=True):
+        parts[ward] += many
+    assert list(parts.values()) == wards["n"]
+    kept = clinic.send("GET", f"/api/releases/{first['entry']}").json()
+    assert kept["answer"]["answers"] == first["answers"]
+
+
+@pytest.mark.parametrize(
+    ("question", "code"),
+    [
+        ({"together": []}, "SF-Q221"),
+        ({"together": [{"sql": COUNT}] * 101}, "SF-Q222"),
+        ({"together": [{"sql": COUNT}], "sql": COUNT}, "SF-W118"),
+        ({"together": [{"sql": "SHOW TABLES"}]}, "SF-Q226"),
+    ],
+)
+def test_what_is_not_asked_together_costs_nothing(
+    clinic: ServedClinic, question: dict[str, Any], code: str
+) -> None:
+    before = clinic.lab.verify().charges
+    answer = clinic.send("POST", "/api/release", json={"question": question, "spend": {"epsilon": 0.1}})
+    assert answer.json()["code"] == code
+    assert clinic.lab.verify().charges == before

@@ -330,3 +330,19 @@ def test_streams(clinic: LoopbackClinic, remote: RemoteSession) -> None:
     (listed,) = remote.streams()
     assert listed.values().shape == (3,)
     assert listed.half_widths(window=1).shape == (3,)
+
+
+def test_questions_asked_together_are_the_same(clinic: LoopbackClinic, remote: RemoteSession) -> None:
+    asked = [SQL, "SELECT ward, ill, COUNT(*) AS n FROM visits WHERE age >= 65 GROUP BY ward, ill"]
+    far = remote.ask_together([asked[0], remote.sql(asked[1])])
+    local = clinic.lab.session("ada").ask_together(asked)
+    assert far.quote(epsilon=0.5).error() == local.quote(epsilon=0.5).error()
+    answers, kept = far.release(epsilon=0.5), local.release(epsilon=0.5)
+    for one, other in zip(answers, kept, strict=True):
+        assert one.to_arrow() == other.to_arrow()
+        assert one.interval() == other.interval()
+        assert one.interval(0.8) == other.interval(0.8)
+        assert other.receipt.replayed
+    with pytest.raises(SfumatoError) as refused:
+        remote.ask_together([3])  # type: ignore[list-item]
+    assert refused.value.code == "SF-Q226"

@@ -27,6 +27,12 @@ SHAPED = {
     "variance": "SELECT COUNT(*) AS n, VARIANCE(cost) AS cost FROM {table}",
 }
 """Questions whose sums share a noise where pure ε adds up."""
+TOGETHER = (
+    "SELECT ward, COUNT(*) AS n, AVG(cost) AS cost FROM {table} GROUP BY ward",
+    "SELECT ward, day, COUNT(*) AS n FROM {table} GROUP BY ward, day",
+    "SELECT COUNT(*) AS n, MEDIAN(age) AS age FROM {table}",
+)
+"""Questions that are asked together."""
 QUESTIONS = {
     "count": "SELECT COUNT(*) AS n FROM {table}",
     "groups": "SELECT ward, COUNT(*) AS n, AVG(cost) AS cost FROM {table} WHERE age >= 65 GROUP BY ward",
@@ -112,6 +118,21 @@ def _curve() -> Replayed:
     return replay(released, [("full", "rest")], claim=epsilon)
 
 
+def _ask_together(tables: tuple[str, str], **spend: float) -> Replayed:
+    """Replay questions that are asked together, for one charge."""
+    _ASKED[0] += 1
+    session = _clinic().session()
+    # The spend of each round differs, because an answered question is free.
+    amounts: Any = {name: each * (1 + _ASKED[0] / 64) for name, each in spend.items()}
+
+    def released(table: str) -> list[Any]:
+        asked = session.ask_together([sql.format(table=table) for sql in TOGETHER])
+        return [each.to_arrow().to_pydict() for each in asked.release(**amounts)]
+
+    claim = Gaussian((2 * amounts["rho"]) ** -0.5) if "rho" in amounts else amounts["epsilon"]
+    return replay(released, [tables], claim=claim)
+
+
 def _tune(sql: str) -> Replayed:
     """Replay the counts of units that the bounds of a question follow from, and what is picked."""
     _ASKED[0] += 1
@@ -166,6 +187,12 @@ def list_doors() -> list[CatalogueEntry]:
     asked += [
         CatalogueEntry("question", name, lambda *_, sql=sql: _ask(sql, ("pure_full", "pure_rest")))
         for name, sql in SHAPED.items()
+    ]
+    asked += [
+        CatalogueEntry("question", "together", lambda *_: _ask_together(("full", "rest"), rho=0.5)),
+        CatalogueEntry(
+            "question", "together, pure", lambda *_: _ask_together(("pure_full", "pure_rest"), epsilon=1)
+        ),
     ]
     streams = [
         CatalogueEntry("stream", "count over days", lambda *_: _stream(count())),

@@ -11,6 +11,7 @@ from sfumato.curator.answers.levels import agree_levels, level_keys, level_laws
 from sfumato.curator.answers.noise_law import Floats, NoiseLaw
 from sfumato.curator.answers.ordered.quantile_intervals import CountsAround
 from sfumato.curator.answers.shaped_answer import has_shape, read_shape, shaped_laws
+from sfumato.curator.answers.together.estimates import PoolEstimates, is_pooled, read_strategies
 from sfumato.curator.catalog.calendar import MONTHS, SECONDS
 from sfumato.curator.catalog.domains import Domain, FreeTexts, Listed, Numbers, Periods
 from sfumato.curator.gate import decode_answer
@@ -95,6 +96,8 @@ class NoisyAnswer:
 
 def read_answer(plan: QuestionPlan, text: str) -> NoisyAnswer:
     """Return what the ledger kept for this plan, in the form that `match_kept_form` found."""
+    if plan.pooled_steps:
+        return _read_pooled(plan, decode_answer(text))
     sums: list[list[list[int]]] = []
     chosen: list[tuple[ChoiceStep, NDArray[Any]]] = []
     keys: tuple[Key, ...] | None = None
@@ -109,14 +112,38 @@ def read_answer(plan: QuestionPlan, text: str) -> NoisyAnswer:
         else:
             sums.append(answer)
     cells = plan.resolved.cells if keys is None else len(keys)
-    # Choices come in the same order at every level.
-    size = len(plan.resolved.choices)
-    places = tuple(_side_by_side(chosen[at::size]) for at in range(size))
+    places = _arrange_choices(plan, chosen)
     if plan.question.levels:
         return NoisyAnswer(agree_levels(plan, sums), level_laws(plan), places, None, cells)
     found = sums[0] if sums else []
     whole = read_shape(plan, found, cells) if plan.shaped is not None else _whole(found, cells)
     return NoisyAnswer(whole, noise_laws(plan), places, keys, cells)
+
+
+def _read_pooled(plan: QuestionPlan, answers: Sequence[Any]) -> NoisyAnswer:
+    """Return the answer to a plan whose levels were measured together."""
+    pooled = [answer for answer in answers if is_pooled(answer)]
+    estimates = PoolEstimates(plan.pool, read_strategies(answers)[0], plan.spend, pooled)
+    sums, laws = estimates.sum_question(plan.resolved), estimates.join_laws(plan.resolved)
+    rest = [answer for answer in answers if not is_pooled(answer)]
+    steps = [step for step in plan.steps if isinstance(step, ChoiceStep)]
+    return NoisyAnswer(sums, laws, read_choices(plan, steps, rest), None, plan.resolved.cells)
+
+
+def read_choices(
+    plan: QuestionPlan, steps: Sequence[ChoiceStep], answers: Sequence[Any]
+) -> tuple[ChosenPlaces, ...]:
+    """Return what these steps chose for a question whose groups are listed."""
+    pairs = zip(steps, answers, strict=True)
+    return _arrange_choices(plan, [(step, np.array(answer, dtype=np.int64)) for step, answer in pairs])
+
+
+def _arrange_choices(
+    plan: QuestionPlan, chosen: Sequence[tuple[ChoiceStep, NDArray[Any]]]
+) -> tuple[ChosenPlaces, ...]:
+    # Choices come in the same order at every level.
+    size = len(plan.resolved.choices)
+    return tuple(_side_by_side(chosen[at::size]) for at in range(size))
 
 
 def _side_by_side(levels: Sequence[tuple[ChoiceStep, NDArray[Any]]]) -> ChosenPlaces:
@@ -157,9 +184,10 @@ def match_kept_form(plan: QuestionPlan, text: str) -> QuestionPlan:
 
     Answers from before there were groups for missing keys have one number less for each of them, and those
     from before quantiles had intervals have no counts around them. Those whose sums share a noise say so,
-    whichever noise would be planned now.
+    whichever noise would be planned now, and levels that were measured together say with which parts.
     """
     answers = decode_answer(text)
+    plan = plan.with_strategy(read_strategies(answers).get(0))
     for step, answer in zip(plan.steps, answers, strict=True):
         if isinstance(step, Choices) and step.around is not None and len(answer) == count_choices(step):
             plan = plan.without_counts_around

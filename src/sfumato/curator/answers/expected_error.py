@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 from fractions import Fraction
@@ -14,6 +15,7 @@ from sfumato.curator.answers.intervals import find_choice
 from sfumato.curator.answers.noise_law import combined_half_width
 from sfumato.curator.answers.ordered.rank_error import rank_error
 from sfumato.curator.answers.post_processing import compute_interval, is_linear
+from sfumato.curator.answers.together.estimates import PoolEstimates
 from sfumato.curator.plan.plan import price_question
 from sfumato.curator.plan.spend import PureSpend
 from sfumato.curator.plan.steps import ChoiceStep, DiscoveredKeys
@@ -31,7 +33,7 @@ from sfumato.noise.additive import LARGEST
 from sfumato.privacy.exact import parse_positive, parse_whole
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from sfumato.curator.answers.noise_law import Floats, NoiseLaw
     from sfumato.curator.plan.plan import QuestionPlan
@@ -69,6 +71,8 @@ class QuestionError:
     plan: QuestionPlan
     given: dict[str, int]
     """Public guesses: n, the rows of a group."""
+    laws: tuple[tuple[NoiseLaw, ...], ...] = ()
+    """The laws of its sums at each level, where they are measured together with others."""
 
     def half_widths(self, confidence: float) -> dict[str, float | None]:
         """Return half the width of each number's interval, None where that is known only with the answer."""
@@ -88,14 +92,25 @@ class QuestionError:
     def _levels(self) -> Iterator[list[tuple[str, str]]]:
         """Yield the lines of each level: every one of them has a part of the spend of its own."""
         names = [str(key) if isinstance(key, Name) else "a computed key" for key in self.plan.question.keys]
-        for places, plan in zip(self.plan.question.levels, self.plan.levels, strict=True):
+        for places, own in zip(self.plan.question.levels, self.each_level(), strict=True):
             by = "by " + ", ".join(names[at] for at in places) if places else "in all"
-            own = QuestionError(plan, self.given)
             yield [(f"{line} {by}", text) for line, text in own.lines()]
+
+    def each_level(self) -> list[QuestionError]:
+        """Return the error of each level alone."""
+        laws = self.laws
+        if not laws and self.plan.pooled_steps:
+            estimates = PoolEstimates(self.plan.pool, self.plan.strategy, self.plan.spend)
+            laws = tuple(estimates.list_laws(self.plan.resolved))
+        known = zip(laws, strict=True) if laws else itertools.repeat(())
+        pairs = zip(self.plan.levels, known, strict=False)
+        return [QuestionError(level, self.given, own) for level, own in pairs]
 
     def shared_by(self) -> str:
         """Return what the spend is split over, in words; nothing where it has one use."""
         sums = sum(1 for each in self.plan.measured if each.noise is not None)
+        # Levels that are measured together are no sums of their own.
+        sums = min(sums, len(self.plan.summands)) if self.plan.pooled_steps else sums
         needs = self.plan.resolved.needs
         if (needs if self.plan.shaped is None else needs.shaped or needs).items < 2:
             return ""
@@ -132,9 +147,7 @@ class QuestionError:
     def half_width(self, figure: Figure, confidence: float) -> float | None:
         """Return half the width of a number's interval; of a choice, how many rows it is off."""
         if self.plan.question.levels:
-            halves = [
-                QuestionError(level, self.given).half_width(figure, confidence) for level in self.plan.levels
-            ]
+            halves = [level.half_width(figure, confidence) for level in self.each_level()]
             known = [half for half in halves if half is not None]
             return max(known) if len(known) == len(halves) else None
         if isinstance(figure, ChosenAggregate):
@@ -157,7 +170,7 @@ class QuestionError:
 
     @property
     def _laws(self) -> tuple[NoiseLaw, ...]:
-        return noise_laws(self.plan)
+        return self.laws[0] if self.laws else noise_laws(self.plan)
 
     def _typical(self, aggregate: MeanOf | VarianceOf | CovarianceOf) -> Floats:
         """Return typical sums of a group of the given size.
@@ -186,19 +199,20 @@ def _shown_from(step: DiscoveredKeys) -> str:
 
 
 def find_cheapest_spend(
-    resolved: ResolvedQuestion, error: Any, given: dict[str, int], *, shaped: bool = False
+    resolved: ResolvedQuestion,
+    error: Any,
+    given: dict[str, int],
+    *,
+    shaped: bool = False,
+    squares: bool = False,
 ) -> PureSpend:
     """Return the smallest pure ε, in millionths, whose half-widths at 95 % are within the wished errors.
 
-    `shaped` says whether sums that one row moves together have one noise, where that is known.
+    `shaped` says whether sums that one row moves together have one noise, where that is known, and `squares`
+    whether the budget adds up Rényi divergences.
     """
     figures = resolved.question.figures
-    halves = error if isinstance(error, dict) else {}
-    wanted = {name: float(parse_positive(half, name)) for name, half in halves.items()}
-    if set(wanted) - set(figures) or not wanted:
-        raise UsageError(
-            "SF-N114", "error must name numbers of the answer.", numbers=", ".join(figures), try_='{"n": 25}'
-        )
+    wanted = parse_wished(error, figures)
     if resolved.discovers_keys:
         raise PolicyError(
             "SF-Q143",
@@ -207,19 +221,39 @@ def find_cheapest_spend(
             try_="release(epsilon=1, delta=1e-8)",
         )
 
-    def meets(millionths: int) -> bool:
-        plan = price_question(resolved, PureSpend(Fraction(millionths, _MILLION), shaped=shaped))
-        expected = QuestionError(plan, given)
-        return all(_known(name, figures[name], expected) <= half for name, half in wanted.items())
+    # What is measured of levels together does not depend on ε.
+    strategy = price_question(resolved, PureSpend(Fraction(1), shaped=shaped, squares=squares)).strategy
 
+    def meets(epsilon: Fraction) -> bool:
+        plan = price_question(resolved, PureSpend(epsilon, shaped=shaped, squares=squares), strategy=strategy)
+        expected = QuestionError(plan, given)
+        return all(require_known(name, figures[name], expected) <= half for name, half in wanted.items())
+
+    epsilon = bisect_spend(meets, _millionths(resolved))
+    return PureSpend(epsilon, shaped=shaped, squares=squares)
+
+
+def parse_wished(error: Any, figures: Mapping[str, Figure]) -> dict[str, float]:
+    """Return the wished half-width of each number, or refuse names that the answer does not have."""
+    halves = error if isinstance(error, dict) else {}
+    wanted = {name: float(parse_positive(half, name)) for name, half in halves.items()}
+    if set(wanted) - set(figures) or not wanted:
+        raise UsageError(
+            "SF-N114", "error must name numbers of the answer.", numbers=", ".join(figures), try_='{"n": 25}'
+        )
+    return wanted
+
+
+def bisect_spend(meets: Callable[[Fraction], bool], low: int = 0) -> Fraction:
+    """Return the smallest ε, in millionths, that meets a wish; no number of millionths up to `low` does."""
     # Errors fall as ε grows, so bisection finds the least ε.
-    low, high = _millionths(resolved), 1000 * _MILLION
-    if not meets(high):
+    high = 1000 * _MILLION
+    if not meets(Fraction(high, _MILLION)):
         raise UsageError("SF-N115", "No ε up to 1000 gives an error as small as this.", try_="a larger error")
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if meets(middle) else (middle, high)
-    return PureSpend(Fraction(high, _MILLION), shaped=shaped)
+        low, high = (low, middle) if meets(Fraction(middle, _MILLION)) else (middle, high)
+    return Fraction(high, _MILLION)
 
 
 def _millionths(resolved: ResolvedQuestion) -> int:
@@ -240,7 +274,8 @@ def _millionths(resolved: ResolvedQuestion) -> int:
     return math.ceil(max(scales, default=Fraction(0)) * 1000 * _MILLION / LARGEST)
 
 
-def _known(name: str, figure: Figure, expected: QuestionError) -> float:
+def require_known(name: str, figure: Figure, expected: QuestionError) -> float:
+    """Return the half-width of a number at 95 %, or refuse one that is known only with the answer."""
     half = expected.half_width(figure, 0.95)
     if half is not None:
         return half

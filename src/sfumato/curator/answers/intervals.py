@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.curator.answers.answer import arrow_type, decode_places
-from sfumato.curator.answers.noise_law import BodyCoordinate, combined_half_width
+from sfumato.curator.answers.noise_law import AddedDraws, BodyCoordinate, combined_half_width
 from sfumato.curator.answers.ordered.quantile_intervals import intersect
 from sfumato.curator.catalog.domains import FreeTexts, Listed, Numbers, Periods
 from sfumato.curator.plan.aggregates import (
@@ -228,6 +228,8 @@ def has_closed_form(plan: QuestionPlan, aggregate: MeanOf, noisy: NoisyAnswer) -
     laws = [noisy.laws[each] for each in plan.sums(aggregate)]
     kinds = {type(draw.noise) for law in laws for draw in law.draws}
     if len(kinds) != 1 or not laws[0].draws or any(law.weights.shape[1] != 1 for law in laws):
+        return False
+    if kinds == {AddedDraws}:
         return False
     return kinds != {LaplaceNoise} or len(_list_shares(*laws)) <= 2
 

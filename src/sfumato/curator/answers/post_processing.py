@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.curator.answers import intervals as estimate
-from sfumato.curator.answers.noise_law import combined_half_width, find_alike, join_laws, likely_range
+from sfumato.curator.answers.noise_law import (
+    AddedDraws,
+    NormalNoise,
+    combined_half_width,
+    find_alike,
+    join_laws,
+    likely_range,
+)
 from sfumato.curator.catalog.domains import Numbers
 from sfumato.curator.question.measurement import (
     Arithmetic,
@@ -41,11 +48,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.curator.answers.answer import NoisyAnswer
-    from sfumato.curator.answers.noise_law import BodyCoordinate, Ends, Floats, NoiseLaw
+    from sfumato.curator.answers.noise_law import DrawnNoise, Ends, Floats, NoiseLaw
     from sfumato.curator.plan.plan import QuestionPlan
     from sfumato.curator.plan.resolved import ResolvedQuestion
     from sfumato.curator.question.measurement import Question, SortKey
-    from sfumato.noise.additive import Noise
 
     Truth = tuple[NDArray[np.bool_], NDArray[np.bool_]]
 
@@ -215,7 +221,7 @@ def _weights(plan: QuestionPlan, figure: Figure) -> dict[int, float]:
 
 def find_one_noise(
     plan: QuestionPlan, figure: Figure, laws: Sequence[NoiseLaw]
-) -> tuple[float, Noise | BodyCoordinate, int] | None:
+) -> tuple[float, DrawnNoise, int] | None:
     """Return weight, noise and number of draws of a linear figure whose draws are all alike; None for others.
 
     Groups of several levels agree with each other, so their noise is not independent.
@@ -223,7 +229,9 @@ def find_one_noise(
     if plan.question.levels or not is_linear(figure):
         return None
     law = join_laws([(weight, laws[at]) for at, weight in _weights(plan, figure).items()])
-    return find_alike(law) if law.draws else None
+    # Groups that were put together from several marginals share draws, which these stand for.
+    shared = any(isinstance(draw.noise, AddedDraws | NormalNoise) for draw in law.draws)
+    return find_alike(law) if law.draws and not shared else None
 
 
 def compute_linear(plan: QuestionPlan, figure: Figure, noisy: NoisyAnswer) -> Floats:

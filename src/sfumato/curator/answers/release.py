@@ -56,7 +56,8 @@ class Release:
     `again(spend, rounds, plan)` prices the same question at another spend, as one that refines the requests
     `rounds`; it refuses if that would be about other rows than `plan`, charges it, and returns the plan and
     what the ledger released. `earlier` is the release that this one refines; what is shown is then both
-    together. `receipt` is for what was charged together with other answers.
+    together. `receipt` is for what was charged together with other answers, and `answer` for what was read
+    together with them.
     """
 
     def __init__(
@@ -67,10 +68,11 @@ class Release:
         again: Again | None = None,
         earlier: Release | None = None,
         receipt: Receipt | None = None,
+        answer: NoisyAnswer | None = None,
     ) -> None:
-        kept: QuestionPlan = match_kept_form(plan, released.answer)
+        kept: QuestionPlan = plan if answer is not None else match_kept_form(plan, released.answer)
         self._again = again
-        self._answer = read_answer(kept, released.answer)
+        self._answer = read_answer(kept, released.answer) if answer is None else answer
         if earlier is not None and earlier._plan.without_nulls is earlier._plan:
             self._answer, kept = drop_null_groups(kept, self._answer), kept.without_nulls
         self._plan: QuestionPlan = kept

@@ -6,6 +6,7 @@ Only public facts come in: the catalog, the question and the spend. Nothing here
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -19,9 +20,11 @@ from sfumato.curator.plan.spend import PureSpend
 from sfumato.curator.plan.steps import (
     ChoiceStep,
     DiscoveredKeys,
+    PooledSums,
     QuestionStep,
     Sums,
 )
+from sfumato.curator.plan.together.pool import Pool, PooledQuestion, StrategyItem, can_pool
 from sfumato.curator.question.measurement import (
     Aggregate,
     ChosenAggregate,
@@ -36,8 +39,6 @@ from sfumato.noise.additive import LARGEST, SMALLEST
 from sfumato.privacy.events import Parallel, Repeated
 
 if TYPE_CHECKING:
-    from fractions import Fraction
-
     from sfumato.curator.lower.lowered_value import LoweredValue
     from sfumato.curator.plan.resolved import Tables
     from sfumato.curator.plan.shapes import ShapedSums
@@ -72,8 +73,8 @@ class QuestionPlan(Plan[QuestionStep, ResolvedQuestion]):
     @cached_property
     def measured(self) -> tuple[MeasuredSum, ...]:
         """The sums with noise: one for each of the answer, or a shape for several and then the others."""
-        # Levels measure the same sums, each with noise of its own.
-        steps = self.steps_of_levels[0]
+        # Levels measure the same sums, each with noise of its own, unless they are measured together.
+        steps = self.pooled_steps or self.steps_of_levels[0]
         return tuple(each for step in steps if not isinstance(step, ChoiceStep) for each in step.measured)
 
     @property
@@ -95,12 +96,40 @@ class QuestionPlan(Plan[QuestionStep, ResolvedQuestion]):
         return replace(other, bias=self.bias)
 
     @property
+    def pooled_steps(self) -> tuple[PooledSums, ...]:
+        """The steps that measure levels together, if this plan does."""
+        return tuple(step for step in self.steps if isinstance(step, PooledSums))
+
+    @cached_property
+    def pool(self) -> Pool:
+        """The keys, sums and marginals of this question alone."""
+        return Pool([PooledQuestion(self.resolved, Fraction(1))])
+
+    @property
+    def strategy(self) -> tuple[StrategyItem, ...]:
+        """What is measured of levels together; nothing where each is measured apart."""
+        return tuple(
+            StrategyItem(step.keys, block, part)
+            for step in self.pooled_steps
+            for block, part in zip(step.blocks, step.parts, strict=True)
+        )
+
+    def with_strategy(self, items: tuple[StrategyItem, ...] | None) -> QuestionPlan:
+        """Return the plan of the same question that measures its levels so, or each apart if it is none."""
+        if items is None and not self.pooled_steps:
+            return self
+        spent = self.resolved, self.spend, self.named[0][1:]
+        other = price_question(*spent, counts_around=self._counts_around, strategy=items or ())
+        return replace(other, bias=self.bias)
+
+    @property
     def steps_of_levels(self) -> tuple[tuple[QuestionStep, ...], ...]:
         """The steps of each level; all steps where there are no levels."""
         if not self.question.levels:
             return (self.steps,)
-        size = len(self.steps) // len(self.resolved.levels)
-        return tuple(self.steps[at : at + size] for at in range(0, len(self.steps), size))
+        steps = self.steps[len(self.pooled_steps) :]
+        size = len(steps) // len(self.resolved.levels)
+        return tuple(steps[at * size : (at + 1) * size] for at in range(len(self.resolved.levels)))
 
     @cached_property
     def levels(self) -> tuple[QuestionPlan, ...]:
@@ -120,7 +149,8 @@ class QuestionPlan(Plan[QuestionStep, ResolvedQuestion]):
         """The plan as it was before quantiles had intervals; itself where none has one."""
         if not self._counts_around:
             return self
-        return price_question(self.resolved, self.spend, self.named[0][1:], counts_around=False)
+        spent = self.resolved, self.spend, self.named[0][1:]
+        return price_question(*spent, counts_around=False, strategy=self.strategy)
 
     @cached_property
     def without_nulls(self) -> QuestionPlan:
@@ -147,20 +177,30 @@ def plan_question(tables: Tables, question: Question, spend: Spend) -> QuestionP
 
 
 def price_question(
-    resolved: ResolvedQuestion, spend: Spend, refines: tuple[str, ...] = (), *, counts_around: bool = True
+    resolved: ResolvedQuestion,
+    spend: Spend,
+    refines: tuple[str, ...] = (),
+    *,
+    counts_around: bool = True,
+    strategy: tuple[StrategyItem, ...] | None = None,
 ) -> QuestionPlan:
     """Return the plan of a question whose names are known.
 
     `refines` holds the requests of the answers that this one refines, from the first: with them it is another
-    request, to be charged and drawn anew. Without `counts_around` quantiles have no intervals.
+    request, to be charged and drawn anew. Without `counts_around` quantiles have no intervals. A `strategy`
+    says what is measured of levels, in the place of the best one; with an empty one, each is measured apart.
     """
     named = ("refined", *refines) if refines else ("question",)
-    steps = _shaped_steps(resolved, spend, counts_around) or _steps(resolved, spend, counts_around)
+    steps = (
+        _pooled_steps(resolved, spend, counts_around, strategy)
+        or _shaped_steps(resolved, spend, counts_around)
+        or _steps(resolved, spend, counts_around)
+    )
     reads = resolved.source.tables
-    # A question is recognised by what it was before there were groups for missing keys, shapes, and intervals
-    # of quantiles, so that what was paid for then is still found.
+    # A question is recognised by what it was before there were groups for missing keys, shapes, levels that
+    # are measured together, and intervals of quantiles, so that what was paid for then is still found.
     bare = resolved.without_nulls
-    before = bare is not resolved or resolved.choices or _has_shape(steps)
+    before = bare is not resolved or resolved.choices or _has_shape(steps) or isinstance(steps[0], PooledSums)
     return QuestionPlan(
         resolved.table,
         spend,
@@ -221,6 +261,28 @@ def _question_steps(
     keys = tuple(key.engine_key() for key in resolved.keys)
     sums = engine.CellSums(*resolved.rows, keys, _terms(measured))
     return ((Sums(sums, measured),) if measured else ()) + chosen
+
+
+def _pooled_steps(
+    resolved: ResolvedQuestion,
+    spend: Spend,
+    counts_around: bool,
+    strategy: tuple[StrategyItem, ...] | None,
+) -> tuple[QuestionStep, ...] | None:
+    """Return the steps that measure all levels together; None where that is not wanted or cannot be."""
+    if not resolved.question.levels or strategy == () or not can_pool(resolved):
+        return None
+    pool = Pool([PooledQuestion(resolved, Fraction(1))])
+    if not pool.fits:
+        return None
+    items = pool.plan_strategy(spend) if strategy is None else strategy
+    split = spend.split(resolved.needs)
+    chosen = [
+        plan_choices(level, *each, spend, split.other, counts_around)
+        for level in resolved.levels
+        for each in resolved.choices
+    ]
+    return (*pool.make_steps(items, spend), *chosen)
 
 
 def _terms(measured: tuple[MeasuredSum, ...]) -> tuple[engine.Term, ...]:

@@ -139,10 +139,14 @@ class ResolvedQuestion:
     @cached_property
     def levels(self) -> tuple[ResolvedQuestion, ...]:
         """The question at each level of ROLLUP, CUBE or GROUPING SETS; itself where there are none."""
+        keys = (tuple(self.keys[at] for at in level) for level in self.question.levels)
+        return tuple(map(self.by_keys, keys)) or (self,)
+
+    def by_keys(self, keys: tuple[Grouping, ...]) -> ResolvedQuestion:
+        """Return the numbers of this question in groups of these keys."""
         numbers = tuple(each for each in self.question.outputs if not isinstance(each.shows, GroupKey))
         alone = replace(self.question, outputs=numbers, having=None, order=(), levels=(), then=())
-        keys = (tuple(self.keys[at] for at in level) for level in self.question.levels)
-        return tuple(self._copy(alone, each) for each in keys) or (self,)
+        return self._copy(alone, keys)
 
     def _copy(self, question: Question, keys: tuple[Grouping, ...]) -> ResolvedQuestion:
         found = ResolvedQuestion.__new__(ResolvedQuestion)
@@ -250,15 +254,16 @@ class ResolvedQuestion:
         sensitivities = tuple(
             level.without_nulls.sensitivity(summand) for level in self.levels for summand in self.summands
         )
-        weights = tuple(self._weights().values()) * len(self.levels)
+        weights = tuple(self.weigh_sums().values()) * len(self.levels)
         choices = len(self.choices) * len(self.levels)
-        return Needs(sensitivities, choices, self.discovers_keys, weights, self._shaped_needs())
+        shaped, pooled = self._shaped_needs(), bool(self.question.levels)
+        return Needs(sensitivities, choices, self.discovers_keys, weights, shaped, pooled)
 
     def _shaped_needs(self) -> Needs | None:
         """What the spend is split over where one noise has the shape of what a row adds to many sums."""
         if self.shaped is None:
             return None
-        bare, weights = self.without_nulls, self._weights()
+        bare, weights = self.without_nulls, self.weigh_sums()
         sums = [bare.contribution.shape_sensitivity(self.shaped.shape.width)]
         sums += [bare.sensitivity(each) for each in self.sums_apart]
         harms = (self.shaped.weigh(weights), *(weights[each] for each in self.sums_apart))
@@ -291,8 +296,8 @@ class ResolvedQuestion:
         """Refuse what no spend could answer, before one is named."""
         _ = self.needs
 
-    def _weights(self) -> dict[Summand, Fraction]:
-        """What each sum weighs in all numbers of the answer together."""
+    def weigh_sums(self) -> dict[Summand, Fraction]:
+        """Return what each sum weighs in all numbers of the answer together."""
         found = dict.fromkeys(self.summands, Fraction(0))
         for aggregate, parts in self.summands_of.items():
             for summand, weight in zip(parts, noise_weights(aggregate, len(parts)), strict=True):

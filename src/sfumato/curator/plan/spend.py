@@ -43,6 +43,8 @@ class Needs:
     """Harm that the noise of each sum does to the answer, squared, in its own range; all alike if empty."""
     shaped: Needs | None = None
     """What it is split over instead where one noise has the shape of what a row adds to several sums."""
+    pooled: bool = False
+    """Whether sums are asked for by several sets of keys, so that they are measured together."""
 
     def __post_init__(self) -> None:
         require_field(self.choices >= 0, self, "choices", "0 or more")
@@ -100,7 +102,7 @@ def _root(weight: Fraction, degree: int) -> int:
     return low
 
 
-# Whether noise is shaped is not written: requests were hashed before there was such noise.
+# Whether noise is shaped and how prices add up is not written: requests were hashed before that.
 def _write_pure(spend: PureSpend) -> dict[str, Any]:
     return {"": "Pure", "epsilon": spend.epsilon, "delta": spend.delta, "words": spend.words}
 
@@ -120,6 +122,8 @@ class PureSpend:
     words: str = ""
     shaped: bool = False
     """Whether sums that one row moves together have one noise in the shape of that, where it is known."""
+    squares: bool = False
+    """Whether the budget adds up Rényi divergences, which for a small ε go with its square."""
 
     def __post_init__(self) -> None:
         require_field(self.epsilon > 0, self, "epsilon", "above 0")
@@ -188,22 +192,22 @@ def parse_spend(amounts: Mapping[str, Any], needs: Needs, budget: Callable[[], B
     `budget` is only called for a share, and where noise may be shaped: reading it from the ledger takes time.
     """
     spend = _parse_amounts(amounts, needs, budget)
-    if isinstance(spend, PureSpend) and needs.shaped is not None:
+    if isinstance(spend, PureSpend) and (needs.shaped is not None or needs.pooled):
         # A share is charged as if all of it were one answer, so noise of any shape stays within it.
-        return replace(spend, shaped=prefers_shape(needs, budget(), shared="share" in amounts))
+        squares = bool(budget().delta) and "share" not in amounts
+        return replace(spend, shaped=prefers_shape(needs, squares=squares), squares=squares)
     return spend
 
 
-def prefers_shape(needs: Needs, budget: Budget, *, shared: bool = False) -> bool:
+def prefers_shape(needs: Needs, *, squares: bool) -> bool:
     """Return whether shaped noise has the smaller error at one price of the filter that binds.
 
     A budget without δ adds up pure ε, and sums that share a noise do not share ε. One with δ adds up Rényi
-    divergences, which for a small ε go with its square: there many small parts are cheaper than one whole.
-    The budget's kind decides, which is public, and not what was spent of it.
+    divergences, which for a small ε go with its square: there many small parts are cheaper than one whole,
+    and `squares` is true. The budget's kind decides, which is public, and not what was spent of it.
     """
     if needs.shaped is None:
         return False
-    squares = bool(budget.delta) and not shared
     one, other = (each.spread(each.split(3), squares=squares) for each in (needs.shaped, needs))
     return one < other
 

@@ -7,7 +7,8 @@ gives is plain lists, which the ledger keeps as text.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -73,6 +74,46 @@ class Sums:
     def release(self, exact: NDArray[Any]) -> list[Any]:
         """Return a list of noisy integers for each sum or coordinate, one a cell."""
         return _release_sums(self.measured, exact)
+
+
+POOLED = "pool-1"
+"""What stands first in a kept answer of sums that questions or levels share."""
+
+
+@tagged("PooledSums", "program", "measured", "pool", "keys", "blocks", "parts")
+@dataclass(frozen=True, slots=True)
+@checked
+class PooledSums:
+    """Noisy sums by some of the keys of questions about the same rows, from which their answers are computed.
+
+    What is kept says what was measured with which part of the spend, so that it can be read whichever
+    strategy would be planned now.
+    """
+
+    program: CellSums
+    measured: tuple[MeasuredSum, ...]
+    pool: int
+    """Place of the pool in its plan."""
+    keys: tuple[int, ...]
+    """Places of the keys in their pool."""
+    blocks: tuple[int, ...]
+    """Places of what is measured among the blocks of the pool."""
+    parts: tuple[Fraction, ...]
+    """Parts of the spend, one for each."""
+
+    def __post_init__(self) -> None:
+        fits = len(self.measured) == len(self.blocks) == len(self.parts)
+        require_field(fits, self, "parts", "one for each sum")
+
+    def event(self) -> Event:
+        """Return what one unit's presence can cost."""
+        return Sequential(tuple(each.event() for each in self.measured))
+
+    def release(self, exact: NDArray[Any]) -> list[Any]:
+        """Return the mark, what was measured, and noisy integers: a list for each sum or coordinate."""
+        named = [self.pool, list(self.keys), list(self.blocks), [str(part) for part in self.parts]]
+        rows = [row for row in _release_sums(self.measured, exact) if row != SHAPED]
+        return [POOLED, named, *rows]
 
 
 ChoiceMechanism = QuantilesMechanism | ExtremeMechanism | ModeMechanism
@@ -153,6 +194,9 @@ class DiscoveredKeys:
     keys: TruncatedGeometric | ThresholdedNoise
     measured: tuple[MeasuredSum, ...]
 
+    discovers_keys: ClassVar[bool] = True
+    """Says that later steps may wait for what this one shows."""
+
     def event(self) -> Event:
         """Return what one unit's presence can cost."""
         return Sequential((self.keys.event(), *(each.event() for each in self.measured)))
@@ -206,7 +250,10 @@ class DiscoveredChoices:
         raise AssertionError("keys are discovered first")
 
     def release_after(self, earlier: Sequence[Any], found: SumsByKey) -> list[list[int]]:
-        """Return the places chosen, and the counts around them, with one column for each key shown."""
+        """Return the places chosen, and the counts around them, with one column for each key shown.
+
+        `earlier` are the answers from the step that discovered the keys on.
+        """
         shown = {tuple(key): group for group, key in enumerate(earlier[0][0])}
         if not shown:
             return []
@@ -226,4 +273,4 @@ def sortable_key(key: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 ChoiceStep = Choices | DiscoveredChoices
-QuestionStep = Sums | Choices | DiscoveredKeys | DiscoveredChoices
+QuestionStep = Sums | PooledSums | Choices | DiscoveredKeys | DiscoveredChoices

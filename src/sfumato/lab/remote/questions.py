@@ -96,6 +96,18 @@ class RemoteTunedQuery(RemoteQuery):
         return f"{self.picked} ({self.picked.bias})\n{RemoteQuery.__repr__(self)}"
 
 
+def list_questions(questions: Any) -> list[Any]:
+    """Return questions to be asked together: texts in SQL and questions of a session on a server."""
+    from sfumato.lab.several.together import no_list_error, no_single_question_error
+
+    if isinstance(questions, str) or not hasattr(questions, "__iter__"):
+        raise no_list_error()
+    found = list(questions)
+    if any(not isinstance(each, str | RemoteQuery) for each in found):
+        raise no_single_question_error()
+    return found
+
+
 def encode_spending(spending: Mapping[str, Any]) -> dict[str, Any]:
     """Return what was typed, ready for JSON: fractions are texts, so that they stay exact."""
     return {name: encode_amount(value) for name, value in spending.items() if value is not None}

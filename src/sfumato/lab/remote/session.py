@@ -21,7 +21,7 @@ from sfumato.lab.remote.feeds import read_feed
 from sfumato.lab.remote.frames import RemoteFrame, RemoteGraph, encode_rows
 from sfumato.lab.remote.models import RemoteModels
 from sfumato.lab.remote.publications import list_remote_publications
-from sfumato.lab.remote.questions import RemoteQuery, encode_spending
+from sfumato.lab.remote.questions import RemoteQuery, encode_spending, list_questions
 from sfumato.lab.remote.streams import RemoteStream, encode_stream
 from sfumato.lab.remote.work import read_plan, read_request
 from sfumato.queries.aggregations import require_name
@@ -159,6 +159,15 @@ class RemoteSession:
     def sql(self, text: str) -> RemoteQuery:
         """Return a question in SQL. Nothing is read or spent until it is released."""
         return RemoteQuery(self, {"sql": require_name(text)}, text)
+
+    def ask_together(self, questions: Sequence[str | RemoteQuery]) -> RemoteQuery:
+        """Return questions that are charged once, and whose answers agree with each other.
+
+        Each is given in SQL or as a question of this session. `release` gives one answer for each.
+        """
+        asked = [self.sql(each) if isinstance(each, str) else each for each in list_questions(questions)]
+        text = "; ".join(each.text for each in asked)
+        return RemoteQuery(self, {"together": [dict(each.question) for each in asked]}, text)
 
     def table(self, name: str) -> RemoteFrame:
         """Return a table to ask about step by step: where, group_by, then agg, top, distance and more."""
@@ -315,6 +324,11 @@ class RemoteSession:
         self, said: Mapping[str, Any], question: Mapping[str, Any], spend: Mapping[str, Any]
     ) -> Any:
         at_level = partial(self._at_level, "/api/intervals", question, spend)
+        if said.get("form") == "together":
+            return tuple(
+                read_answer(each, partial(at_level, place=place), None)
+                for place, each in enumerate(said["answers"])
+            )
         return read_answer(said, at_level, partial(self._refine, said.get("entry"), question, spend))
 
     def _refine(
@@ -329,9 +343,15 @@ class RemoteSession:
         return read_answer(said, _no_level, partial(self._refine, said.get("entry"), question, spend))
 
     def _at_level(
-        self, path: str, question: Mapping[str, Any], spend: Mapping[str, Any], confidence: float
+        self,
+        path: str,
+        question: Mapping[str, Any],
+        spend: Mapping[str, Any],
+        confidence: float,
+        place: int | None = None,
     ) -> Mapping[str, Any]:
         body = {"question": question, "spend": spend, "confidence": float(confidence)}
+        body |= {} if place is None else {"place": place}
         found: Mapping[str, Any] = self._connection.post(path, body)
         return found
 

@@ -45,7 +45,9 @@ def expect_error(body: AtLevelBody, visitor: Asker, context: Context) -> dict[st
 def read_intervals(body: AtLevelBody, visitor: Asker, context: Context) -> dict[str, Any]:
     """Return the intervals of an answer that is kept, at a confidence. This can charge nothing."""
     session = restrict_to_kept(open_session(context, visitor))
-    answer = find_question(session, body.question).release(**parse_spending(body.spend))
+    answer: Any = find_question(session, body.question).release(**parse_spending(body.spend))
+    if isinstance(answer, tuple) and body.place is not None and body.place < len(answer):
+        answer = answer[body.place]
     if not isinstance(answer, Release):
         raise UsageError("SF-W170", "Only a single question has intervals at another confidence.")
     ends = answer.interval(body.confidence)

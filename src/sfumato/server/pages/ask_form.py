@@ -11,7 +11,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from sfumato.errors import UsageError
-from sfumato.server.wire import BoundedBody, QuestionBody, SpendBody, TunedBody
+from sfumato.server.sql.texts import split_statements
+from sfumato.server.wire import BoundedBody, QuestionBody, SingleQuestionBody, SpendBody, TunedBody
 
 EPSILON, ERROR = "epsilon", "error"
 _NUMBER = re.compile(r"[0-9]*[.,]?[0-9]+([eE][+-]?[0-9]{1,2})?\Z|[0-9]+/[0-9]+\Z")
@@ -53,7 +54,12 @@ class AskForm:
         if self.groups.strip() or self.rows.strip():
             limits = {"groups": _parse_whole("groups", self.groups), "rows": _parse_whole("rows", self.rows)}
             bounded = BoundedBody(**limits)
+        statements = split_statements(self.sql)
         try:
+            if len(statements) > 1:
+                bare: dict[str, Any] = {"table": None, "steps": None}
+                each = [SingleQuestionBody(sql=text, bounded=bounded, **bare) for text in statements]
+                return QuestionBody(sql=None, together=each, tuned=self.read_tuned(), **bare)
             return QuestionBody(
                 sql=self.sql, bounded=bounded, tuned=self.read_tuned(), table=None, steps=None
             )

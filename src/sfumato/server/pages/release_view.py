@@ -49,6 +49,8 @@ class ReleaseView:
     charts: list[Chart]
     plain: str
     """What is shown where the answer has no columns."""
+    parts: tuple[ReleaseView, ...] = ()
+    """The answers of questions that were asked together."""
 
 
 def list_release_lines(context: ServerContext, visitor: Visitor, limit: int) -> list[ReleaseLine]:
@@ -73,7 +75,9 @@ def view_release(answer: dict[str, Any]) -> ReleaseView:
     """Return the table and the charts of an answer."""
     columns, ends = answer.get("columns"), answer.get("interval") or {}
     if not columns:
-        return ReleaseView([], [], [], 0, [], str(answer.get("text", "")))
+        parts = tuple(map(view_release, answer.get("answers") or ()))
+        charts = [chart for each in parts for chart in each.charts][:MOST_CHARTS]
+        return ReleaseView([], [], [], 0, charts, str(answer.get("text", "")), parts)
     measured = [name for name in columns if f"{name}_low" in ends]
     header: list[str] = []
     cells: list[list[str]] = []
@@ -121,6 +125,8 @@ def write_question(question: dict[str, Any]) -> str:
     """Return a question as text: its SQL, or its steps as in Python."""
     if question.get("sql") is not None:
         return " ".join(str(question["sql"]).split())
+    if question.get("together") is not None:
+        return "; ".join(map(write_question, question["together"]))
     return f"{question.get('table', '')}{_write_steps(question)}"
 
 
@@ -135,18 +141,24 @@ def write_spend(spend: dict[str, Any]) -> str:
 
 def write_python(question: dict[str, Any], spend: dict[str, Any], address: str) -> str:
     """Return the program that asks the same over HTTP. The answer is kept, so running it costs nothing."""
-    if question.get("sql") is not None:
-        asked = f"s.sql({_quote(str(question['sql']))})"
-        if question.get("bounded"):
-            asked += f".bounded({_arguments(question['bounded'])})"
-    else:
-        asked = f"s.table({question.get('table', '')!r}){_write_steps(question)}"
+    several = question.get("together")
+    each = several if several is not None else [question]
+    asked = ", ".join(map(_write_asked, each))
+    asked, shown = (asked, "r") if several is None else (f"s.ask_together([{asked}])", "r[0]")
     return (
         "import sfumato as sf\n\n"
         f's = sf.connect("{address}", token="sfu_…")\n'
         f"r = {asked}.release({_arguments(spend)})\n"
-        "r.to_pandas(intervals=True)"
+        f"{shown}.to_pandas(intervals=True)"
     )
+
+
+def _write_asked(question: dict[str, Any]) -> str:
+    """Return one question as Python has it."""
+    if question.get("sql") is None:
+        return f"s.table({question.get('table', '')!r}){_write_steps(question)}"
+    bounded = f".bounded({_arguments(question['bounded'])})" if question.get("bounded") else ""
+    return f"s.sql({_quote(str(question['sql']))}){bounded}"
 
 
 def list_receipt(answer: dict[str, Any]) -> list[tuple[str, str]]:

@@ -120,6 +120,7 @@ def _show(
         "has_sheet": bool(kept.answer.get("columns"))
         and differs_for_spreadsheets(make_answer_table(kept.answer)),
         "bias": kept.answer.get("bias") or [],
+        "changed": kept.question.get("sql") or _join_sql(kept.question),
         "receipt": list_receipt(kept.answer),
         "python": write_python(kept.question, kept.spend, context.settings.address),
         "may_refine": kept.analyst == (visitor.analyst or "") and bool(kept.answer.get("columns")),
@@ -127,6 +128,11 @@ def _show(
         "epsilon": kept.spend.get("epsilon", 0.1),
     }
     return render(request, visitor, "release.html", problem=problem, **facts)
+
+
+def _join_sql(question: dict[str, Any]) -> str:
+    """Return the SQL of questions that were asked together, divided by semicolons."""
+    return ";\n".join(each["sql"] for each in question.get("together") or () if each.get("sql"))
 
 
 def _write_exact_csv(answer: dict[str, Any]) -> bytes:

@@ -53,6 +53,8 @@ class AtLevelBody(QuoteRequestBody):
     """A question, what it costs, and the confidence of its intervals."""
 
     confidence: Confidence
+    place: StrictInt | None = Field(None, ge=0, le=1000)
+    """Which of the questions is meant, where several were asked together."""
 
 
 class ModelBody(WireBody):

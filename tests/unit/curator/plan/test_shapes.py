@@ -169,9 +169,8 @@ PURE, BOTH = sf.Budget(epsilon=1), sf.Budget(epsilon=1, delta=1e-6)
 def test_the_binding_filter_decides(columns: str, both: bool) -> None:
     """Pure ε adds up, and there a shape always gains; Rényi divergences of a small ε add up as its square."""
     needs = _resolved(f"SELECT {columns} FROM t").needs
-    assert prefers_shape(needs, PURE)
-    assert prefers_shape(needs, BOTH) is both
-    assert prefers_shape(needs, BOTH, shared=True)
+    assert prefers_shape(needs, squares=False)
+    assert prefers_shape(needs, squares=True) is both
     spend = parse_spend({"epsilon": 1}, needs, lambda: PURE)
     assert spend == ONE
     assert not parse_spend({"rho": 1}, needs, lambda: PURE).shaped

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from typing import Any
 
@@ -147,6 +148,23 @@ def test_what_cannot_be_tuned_says_so(
     assert answer.status_code in (400, 403)
     assert code in answer.text
     assert left(clinic) == before
+
+
+def test_several_statements_are_asked_together(clinic: ServedClinic, ada: Browser) -> None:
+    """The page quotes, previews, releases and shows several questions for one charge."""
+    before = left(clinic)
+    sql = f"{COUNT}; SELECT ward, ill, COUNT(*) AS m FROM visits GROUP BY ward, ill;"
+    part = ada.post("/ask", sql=sql, epsilon="0.5", preview="1", htmx=True).text
+    assert "m" in re.findall(r'<th scope="row">([^<]+)</th>', part)
+    assert part.count("Answer on made-up rows") >= 2
+    sent = ada.post("/ask/release", sql=sql, epsilon="0.5")
+    assert sent.status_code == 303
+    assert left(clinic) == pytest.approx(before - 0.5)
+    page = ada.send("GET", sent.headers["location"]).text
+    assert "Question 2: numbers and 95 % intervals" in page
+    assert "s.ask_together([s.sql(" in html.unescape(page)
+    assert ada.send("GET", f"{sent.headers['location']}/answer.csv").status_code == 400
+    assert ada.send("GET", f"{sent.headers['location']}/answer.json").status_code == 200
 
 
 def test_a_refusal_stands_beside_the_question(clinic: ServedClinic, ada: Browser) -> None:

@@ -1,0 +1,98 @@
+"""The answers of questions that were asked together, and how far off they are likely to be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from sfumato.curator.answers.answer import NoisyAnswer, read_choices
+from sfumato.curator.answers.expected_error import QuestionError
+from sfumato.curator.answers.release import Release
+from sfumato.curator.answers.results import Receipt
+from sfumato.curator.answers.together.estimates import PoolEstimates, is_pooled, read_strategies
+from sfumato.curator.gate import decode_answer, encode_answer
+from sfumato.curator.plan.steps import ChoiceStep
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sfumato.curator.plan.plan import QuestionPlan
+    from sfumato.curator.plan.together.plan import TogetherPlan
+    from sfumato.ledger import Released
+
+
+def read_together(plan: TogetherPlan, released: Released) -> tuple[Release, ...]:
+    """Return the answer of each question, all with receipts of the one charge."""
+    answers, subject = decode_answer(released.answer), plan.subject
+    kept = read_strategies(answers)
+    estimates = [
+        PoolEstimates(
+            pool, kept[at], plan.spend, [each for each in answers if is_pooled(each) and each[1][0] == at]
+        )
+        for at, pool in enumerate(subject.pools)
+    ]
+    beside = iter([each for each in answers if not is_pooled(each)])
+    own = {request: [next(beside) for _ in subject.steps_beside(request)] for request in subject.unique}
+    whole = Receipt.of(plan, released)
+    found = []
+    for each, request in zip(subject.plans, subject.requests, strict=True):
+        receipt = replace(whole, table=each.table.name)
+        if request not in subject.pool_of:
+            alone = replace(released, answer=encode_answer(own[request]))
+            found.append(Release(each, alone, receipt=receipt))
+            continue
+        noisy = _read_pooled(each, estimates[subject.pool_of[request]], own[request])
+        found.append(Release(each, released, receipt=receipt, answer=noisy))
+    return tuple(found)
+
+
+def _read_pooled(plan: QuestionPlan, estimates: PoolEstimates, answers: list[Any]) -> NoisyAnswer:
+    sums, laws = estimates.sum_question(plan.resolved), estimates.join_laws(plan.resolved)
+    steps = [step for step in plan.steps if isinstance(step, ChoiceStep)]
+    return NoisyAnswer(sums, laws, read_choices(plan, steps, answers), None, plan.resolved.cells)
+
+
+@dataclass(frozen=True, slots=True)
+class TogetherError:
+    """The expected errors of several questions."""
+
+    questions: tuple[QuestionError, ...]
+
+    @classmethod
+    def of(cls, plan: TogetherPlan, given: dict[str, int]) -> TogetherError:
+        """Return what is known of the errors before the answer."""
+        subject = plan.subject
+        pairs = zip(subject.pools, subject.strategies, strict=True)
+        estimates = [PoolEstimates(pool, items, plan.spend) for pool, items in pairs]
+        return cls(
+            tuple(
+                QuestionError(
+                    each, given, tuple(estimates[subject.pool_of[request]].list_laws(each.resolved))
+                )
+                if request in subject.pool_of
+                else QuestionError(each, given)
+                for each, request in zip(subject.plans, subject.requests, strict=True)
+            )
+        )
+
+    def half_widths(self, confidence: float) -> dict[str, float | None]:
+        """Return half the width of each number's interval; names that several questions have say which."""
+        found = [each.half_widths(confidence) for each in self.questions]
+        names = [name for own in found for name in own]
+        return {
+            name if names.count(name) == 1 else f"{name} (question {place})": half
+            for place, own in enumerate(found, start=1)
+            for name, half in own.items()
+        }
+
+    def lines(self) -> list[tuple[str, str]]:
+        """Return the lines of a quote, as names and texts."""
+        return list(self._lines())
+
+    def _lines(self) -> Iterator[tuple[str, str]]:
+        for place, each in enumerate(self.questions, start=1):
+            yield from ((f"question {place}: {name}", text) for name, text in each.lines())
+
+    def shared_by(self) -> str:
+        """Return what the spend is split over."""
+        return f"{len(self.questions)} questions" if len(self.questions) > 1 else ""

@@ -1,0 +1,203 @@
+"""Which marginals to measure, with which part of a spend, so that all that is asked has little noise.
+
+A marginal is a set of keys: sums by these keys are sums over the others of any finer grouping. A table is the
+sum of its residuals, one for each set of keys, and these are estimated one by one, so the variance of every
+sum has a closed form.
+
+Because : docs/proofs/workloads.md
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+Marginal = tuple[int, ...]
+"""Places of keys, ascending."""
+Floats = NDArray[np.float64]
+
+MOST_RESIDUALS = 1024
+"""Sets of keys that a workload may have; one marginal of ten keys has as many. It bounds time and memory."""
+
+_ROUNDS = 400
+"""Steps of an optimisation. It is off by less than a hundredth then (benchmarks/together.py)."""
+_RAISED = 12
+"""Times that the weight of what would be worse than alone is raised."""
+_LEAST_SHARE = 1 / 128
+"""Share of a spend below which a marginal is rather not measured."""
+_FLOOR = 1e-7
+_SINGULAR = 1e-13
+# Privacy depends on none of these: whatever is measured is priced as it is measured.
+
+
+def list_subsets(keys: Marginal) -> list[Marginal]:
+    """Return all subsets of a set of keys, the empty one first."""
+    return [part for size in range(len(keys) + 1) for part in itertools.combinations(keys, size)]
+
+
+def count_cells(sizes: Sequence[int], keys: Iterable[int]) -> int:
+    """Return the number of cells of a marginal."""
+    return math.prod(sizes[key] for key in keys)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MeasurableForms:
+    """Numbers that can be measured in every cell of a marginal, with one independent noise each."""
+
+    keys: Marginal
+    forms: Floats
+    """One row a number, one column a base sum: what the number is in terms of these sums."""
+    variance: float
+    """Variance of the noise of each, if it had the whole spend; where it is free, its variance as it is."""
+    free: bool = False
+    """Whether no unit moves these numbers, so that they have no noise and no part of the spend."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AskedSum:
+    """A sum that is asked for in every cell of a marginal."""
+
+    keys: Marginal
+    at: int
+    """Place of the sum among all that are asked for."""
+    form: Floats
+    """What it is in terms of the base sums."""
+    weight: float
+    """Harm of its variance, relative to that of all others."""
+    alone: float
+    """Variance that it would have if every question were asked alone for an equal part of the spend."""
+
+
+class WorkloadDesign:
+    """Variances of what is asked, for any parts of the spend."""
+
+    def __init__(
+        self, sizes: Sequence[int], measurable: Sequence[MeasurableForms], asked: Sequence[AskedSum]
+    ) -> None:
+        self._sizes, self.measurable, self.asked = tuple(sizes), tuple(measurable), tuple(asked)
+        self.residuals = sorted({part for each in asked for part in list_subsets(each.keys)})
+        self.places = {part: at for at, part in enumerate(self.residuals)}
+        self._sums = measurable[0].forms.shape[1]
+        self._dilution = np.array(
+            [[self._dilute(each, part) for part in self.residuals] for each in measurable]
+        )
+        self._squares = np.array([each.forms.T @ each.forms / each.variance for each in measurable])
+        self._free = np.array([each.free for each in measurable])
+
+    def _dilute(self, each: MeasurableForms, part: Marginal) -> float:
+        """Return what one cell's precision is worth for a residual: sums over cells add up their noise."""
+        if not set(part) <= set(each.keys):
+            return 0.0
+        return 1 / count_cells(self._sizes, set(each.keys) - set(part))
+
+    @cached_property
+    def _spreads(self) -> Floats:
+        """The variance of each asked sum, one row each, for a residual of variance 1, one column each."""
+        found = np.zeros((len(self.asked), len(self.residuals)))
+        for row, each in zip(found, self.asked, strict=True):
+            for part in list_subsets(each.keys):
+                rest = count_cells(self._sizes, set(each.keys) - set(part))
+                row[self.places[part]] = math.prod(1 - 1 / self._sizes[key] for key in part) / rest**2
+        return found
+
+    def invert(self, precisions: Floats) -> Floats:
+        """Return the covariance of the sums in each residual: one matrix a residual.
+
+        `precisions` has a number for each of `measurable`, relative to what the whole spend would give.
+        """
+        used = np.where(self._free, 1.0, precisions)
+        information = np.einsum("i,it,iab->tab", used, self._dilution, self._squares)
+        return np.asarray(np.linalg.pinv(information, rcond=_SINGULAR, hermitian=True))
+
+    def gains(self, at: int, precision: float, covariances: Floats) -> Floats:
+        """Return the weights of the numbers of one of `measurable` in each sum, for every residual."""
+        each = self.measurable[at]
+        factor = self._dilution[at] * (1.0 if each.free else precision) / each.variance
+        return np.asarray(covariances @ each.forms.T * factor[:, None, None])
+
+    def variances(self, precisions: Floats) -> Floats:
+        """Return the variance of each asked sum, in one cell."""
+        covariances = self.invert(precisions)
+        pairs = zip(self._spreads, self.asked, strict=True)
+        return np.array([row @ (covariances @ each.form @ each.form) for row, each in pairs])
+
+    def can_estimate(self, precisions: Floats) -> bool:
+        """Return whether all that is asked follows from what is measured with a precision above 0."""
+        measured = (precisions > 0) | self._free
+        for each in self.asked:
+            unit = each.form
+            for part in list_subsets(each.keys):
+                use = measured & (self._dilution[:, self.places[part]] > 0)
+                forms = [item.forms for item, used in zip(self.measurable, use, strict=True) if used]
+                stacked = np.concatenate([np.zeros((1, self._sums)), *forms])
+                if np.linalg.norm(np.linalg.pinv(stacked) @ stacked @ unit - unit) > 1e-6:
+                    return False
+        return True
+
+    # ---- the least noise ----
+
+    def optimise(self, start: Floats, *, squares: bool) -> Floats | None:
+        """Return shares of the spend, which add up to 1, with a small weighted variance.
+
+        With `squares`, precisions are in proportion to the squares of shares, as those of Laplace noise are;
+        without, to the shares themselves, as those of Gaussian noise, and the result is the least up to
+        rounding. None where something would be worse than alone.
+        """
+        weights = np.array([each.weight for each in self.asked])
+        alone = np.array([each.alone for each in self.asked])
+        for _ in range(_RAISED):
+            shares = self._prune(self._descend(start, weights, squares), weights, squares)
+            worse = self.variances(shares**2 if squares else shares) / alone
+            if worse.max() <= 1 + 1e-9:
+                return shares
+            weights = weights * np.maximum(worse, 1.0) ** 3
+        return None
+
+    def _descend(self, start: Floats, weights: Floats, squares: bool) -> Floats:
+        """Return shares near to a minimum, by multiplying each with a power of what it is worth."""
+        shares, best, least, harms = start, start, math.inf, self._harms(weights)
+        for _ in range(_ROUNDS):
+            covariances = self.invert(shares**2 if squares else shares)
+            total = float(np.einsum("tab,tab->", harms, covariances))
+            if total < least:
+                best, least = shares, total
+            worth = self._worth(covariances, harms)
+            factor = (worth * shares) ** 0.25 if squares else np.sqrt(worth)
+            grown = np.where(self._free, 0.0, shares * factor)
+            grown = np.where(start > 0, np.maximum(grown / grown.sum(), _FLOOR), 0.0)
+            if np.abs(grown - shares).max() < 1e-6:
+                break
+            shares = grown / grown.sum()
+        return np.asarray(best)
+
+    def _harms(self, weights: Floats) -> Floats:
+        """Return how much the covariance of the sums in each residual matters: one matrix a residual."""
+        harms = np.zeros((len(self.residuals), self._sums, self._sums))
+        for weight, row, each in zip(weights, self._spreads, self.asked, strict=True):
+            harms += weight * row[:, None, None] * np.outer(each.form, each.form)
+        return harms
+
+    def _worth(self, covariances: Floats, harms: Floats) -> Floats:
+        """Return by how much one more unit of precision of each lowers the weighted variance."""
+        moved = covariances @ harms @ covariances
+        return np.asarray(np.einsum("it,iab,tab->i", self._dilution, self._squares, moved))
+
+    def _prune(self, shares: Floats, weights: Floats, squares: bool) -> Floats:
+        """Return the shares without very small ones, where that costs next to nothing."""
+        kept = np.where(shares >= _LEAST_SHARE, shares, 0.0)
+        if not kept.any() or not self.can_estimate(kept):
+            return shares
+        again = self._descend(kept / kept.sum(), weights, squares)
+        before, after = (
+            float(weights @ self.variances(each**2 if squares else each)) for each in (shares, again)
+        )
+        return again if after <= 1.005 * before else shares

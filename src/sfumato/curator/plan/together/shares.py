@@ -1,0 +1,71 @@
+"""How a spend is shared by what can be measured: the least noise at one price, and nothing worse than alone.
+
+Because : docs/proofs/workloads.md#the-strategy
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato.curator.plan.spend import PureSpend
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sfumato.curator.plan.spend import Spend
+    from sfumato.curator.plan.together.design import Floats, WorkloadDesign
+
+GRAINS = 2**16
+"""Shares of a spend are multiples of one over this."""
+
+
+def choose_shares(design: WorkloadDesign, start: Floats, spend: Spend) -> Floats:
+    """Return the shares with the least weighted variance at one price; the start where nothing is better.
+
+    A budget without δ adds up pure ε. One with δ adds up Rényi divergences, which for Laplace noise of a
+    small ε go with its square.
+    """
+    pure, squares = isinstance(spend, PureSpend), isinstance(spend, PureSpend) and spend.squares
+    weights = np.array([each.weight for each in design.asked])
+
+    def harm(shares: Floats) -> float:
+        variance = float(weights @ design.variances(shares**2 if pure else shares))
+        return variance * float(shares @ shares) if squares else variance
+
+    better = [each for each in _list_candidates(design, start, pure) if _is_no_worse(design, each, pure)]
+    return min([start, *better], key=harm)
+
+
+def _list_candidates(design: WorkloadDesign, start: Floats, pure: bool) -> Iterator[Floats]:
+    """Yield shares that may be better than those to begin with."""
+    for begin in _list_starts(design, start):
+        by_squares = design.optimise(begin, squares=False)
+        if by_squares is not None:
+            yield np.sqrt(by_squares) / np.sqrt(by_squares).sum() if pure else by_squares
+        found = design.optimise(begin, squares=True) if pure else None
+        if found is not None:
+            yield found
+
+
+def _list_starts(design: WorkloadDesign, start: Floats) -> Iterator[Floats]:
+    """Yield shares to begin with: all that can be measured, and mostly the finest."""
+    can_be = np.array([0.0 if each.free else 1.0 for each in design.measurable])
+    even = can_be / can_be.sum()
+    yield 0.5 * start + 0.5 * even
+    finest = max(len(each.keys) for each in design.measurable)
+    last = can_be * np.array([float(len(each.keys) == finest) for each in design.measurable])
+    if last.any():
+        yield 0.1 * even + 0.9 * last / last.sum()
+
+
+def _is_no_worse(design: WorkloadDesign, shares: Floats, pure: bool) -> bool:
+    """Return whether every asked sum has at most the variance that it would have alone."""
+    found = design.variances(shares**2 if pure else shares)
+    return all(one <= each.alone * 1.001 for one, each in zip(found, design.asked, strict=True))
+
+
+def round_shares(shares: Floats) -> list[int]:
+    """Return shares in whole grains, which add up to all of them at most."""
+    return [int(each * GRAINS) for each in shares.tolist()]

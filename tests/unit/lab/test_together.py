@@ -1,0 +1,215 @@
+"""Questions that are asked together: one charge, numbers that agree, intervals by the joint law."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import sfumato as sf
+from sfumato.curator.plan.together.plan import require_together
+from sfumato.errors import SfumatoError
+from sfumato.privacy.neighbours import Neighbours
+
+DRAW = np.random.default_rng(7)
+ROWS = pa.table(
+    {
+        "who": np.arange(600) // 2,
+        "ward": DRAW.choice(["A", "B", "C"], 600),
+        "sex": DRAW.choice(["f", "m"], 600),
+        "year": DRAW.integers(2020, 2024, 600),
+        "cost": [None if x < 2 else float(x) for x in DRAW.integers(0, 10, 600)],
+        "note": DRAW.choice(["pain", "fever"], 600),
+    }
+)
+COLUMNS = {
+    "ward": sf.one_of("A", "B", "C"),
+    "sex": sf.one_of("f", "m", missing="f"),
+    "year": sf.between(2020, 2023, step=1, missing=2020),
+    "cost": sf.between(0, 9, step=1),
+    "note": sf.text(),
+}
+TOTAL = "SELECT COUNT(*) AS n FROM t"
+WARD = "SELECT ward, COUNT(*) AS n FROM t GROUP BY ward"
+BOTH = "SELECT ward, sex, COUNT(*) AS n FROM t GROUP BY ward, sex"
+YEAR = "SELECT year, sex, COUNT(*) AS n FROM t GROUP BY year, sex"
+MEANS = "SELECT ward, COUNT(*) AS n, AVG(cost) AS cost, SUM(cost) AS s FROM t GROUP BY ward"
+SPENDS = [{"epsilon": 1}, {"epsilon": 1, "delta": 1e-6}, {"rho": 0.1}, {"share": 1e-6}]
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    lab = sf.create(tmp_path_factory.mktemp("together") / "lab")
+    unit = sf.Unit("who", max_rows=2)
+    lab.register("t", ROWS, unit=unit, columns=COLUMNS, budget=sf.Budget(epsilon=1e6, delta=1e-3))
+    lab.register("other", ROWS, unit=sf.Unit("who", max_rows=2), columns=COLUMNS)
+    pure = sf.Unit("who", max_rows=2, of="pure")
+    lab.register("pure", ROWS, unit=pure, columns=COLUMNS, budget=sf.Budget(epsilon=1e6))
+    return lab
+
+
+@pytest.fixture(scope="module")
+def session(lab: Any) -> Any:
+    return lab.session()
+
+
+def _counts(release: Any, *names: str) -> dict[Any, int]:
+    """Return the counts of a release by some of its keys."""
+    found: dict[Any, int] = {}
+    for row in release.to_arrow().to_pylist():
+        key = tuple(row[name] for name in names)
+        found[key] = found.get(key, 0) + row["n"]
+    return found
+
+
+def _rounded(column: Any) -> list[Any]:
+    return [round(each, 9) if isinstance(each, float) else each for each in column.to_pylist()]
+
+
+@pytest.mark.parametrize("spend", SPENDS)
+def test_numbers_agree(session: Any, spend: dict[str, Any]) -> None:
+    asked = [TOTAL, WARD, BOTH, YEAR, MEANS]
+    total, ward, both, year, means = session.ask_together(asked).release(**spend)
+    assert _counts(both, "ward") == _counts(ward, "ward") == _counts(means, "ward")
+    assert _counts(both, "sex") == _counts(year, "sex")
+    assert _counts(ward) == _counts(total) == _counts(year)
+
+
+def test_a_large_spend_gives_what_each_question_gives_alone(session: Any) -> None:
+    asked = [MEANS, BOTH, "SELECT MEDIAN(year) AS y, COUNT(DISTINCT who) AS p FROM t WHERE sex = 'f'"]
+    asked += ["SELECT note, COUNT(*) AS n FROM t GROUP BY note", "SELECT COUNT(*) AS n FROM other"]
+    spend = {"epsilon": 4000, "delta": 1e-5}
+    for sql, release in zip(asked, session.ask_together(asked).release(**spend), strict=True):
+        alone = session.sql(sql).release(epsilon=800, **({"delta": 1e-6} if "note" in sql else {})).to_arrow()
+        together = release.to_arrow()
+        assert together.schema == alone.schema
+        for name in alone.column_names:
+            assert _rounded(together.column(name)) == _rounded(alone.column(name)), name
+        assert release.interval().num_rows == alone.num_rows
+        assert release.plot() is not None
+        assert release.receipt.table == ("other" if "other" in sql else "t")
+
+
+def test_one_charge_and_free_replays(session: Any, lab: Any) -> None:
+    before = session.budget.to_dict()
+    first = session.ask_together([WARD, BOTH]).release(epsilon=3)
+    assert len({each.receipt.entry for each in first}) == 1
+    spent = session.budget.to_dict()
+    assert spent != before
+    again = session.ask_together([BOTH, session.sql(WARD)])
+    assert again.quote(epsilon=3).free
+    replayed = again.release(epsilon=3)
+    assert all(each.receipt.replayed for each in replayed)
+    assert replayed[0].to_arrow() == first[1].to_arrow()
+    assert replayed[1].to_arrow() == first[0].to_arrow()
+    assert session.budget.to_dict() == spent
+
+
+def test_equal_questions_are_measured_once(session: Any) -> None:
+    shown = "SELECT ward AS w, COUNT(*) AS m FROM t GROUP BY ward ORDER BY m DESC LIMIT 2"
+    one, other = session.ask_together([WARD, shown]).release(epsilon=0.9)
+    assert session.ask_together([WARD]).quote(epsilon=0.9).free
+    best = sorted(one.to_arrow().to_pydict()["n"], reverse=True)[:2]
+    assert other.to_arrow().to_pydict()["m"] == best
+
+
+@pytest.mark.parametrize(
+    ("table", "spend"), [("t", {"epsilon": 1}), ("t", {"rho": 0.1}), ("pure", {"epsilon": 1})]
+)
+def test_no_number_is_worse_than_alone(session: Any, table: str, spend: dict[str, Any]) -> None:
+    asked = [sql.replace("FROM t", f"FROM {table}") for sql in (WARD, BOTH, YEAR, MEANS)]
+    quote = session.ask_together(asked).quote(**spend, given={"n": 100})
+    part = {name: amount / len(asked) for name, amount in spend.items()}
+    alone = [session.sql(sql).quote(**part, given={"n": 100}).error() for sql in asked]
+    ours = quote.error()
+    gains = [
+        ours.get(name, ours.get(f"{name} (question {place})")) / half
+        for place, own in enumerate(alone, start=1)
+        for name, half in own.items()
+    ]
+    assert max(gains) < 1.03
+    assert min(gains) < 0.8
+
+
+def test_a_wished_error_is_met(session: Any) -> None:
+    asked = session.ask_together([WARD, BOTH])
+    quote = asked.quote(error={"n": 12})
+    assert max(quote.error().values()) <= 12
+    less = asked.quote(epsilon=float(quote.epsilon) * 0.8)
+    assert max(less.error().values()) > 12
+
+
+def _discovered(session: Any) -> list[Any]:
+    asked = "SELECT note, MEDIAN(year) AS y, COUNT(*) AS n FROM t WHERE year >= {} GROUP BY note"
+    return [session.sql(asked.format(year)) for year in (2021, 2022)]
+
+
+def test_keys_are_discovered_for_each_question(session: Any) -> None:
+    for release in session.ask_together(_discovered(session)).release(epsilon=1000, delta=1e-5):
+        assert sorted(release.to_arrow().to_pydict()["note"]) == ["fever", "pain"]
+
+
+REFUSED = [
+    (lambda s: [], "SF-Q221"),
+    (lambda s: TOTAL, "SF-Q221"),
+    (lambda s: [TOTAL] * 101, "SF-Q222"),
+    (lambda s: [TOTAL, TOTAL.replace("FROM t", "FROM pure")], "SF-Q223"),
+    (lambda s: [TOTAL, s.table("t").top("ward", k=1)], "SF-Q226"),
+    (lambda s: [f"{WARD} UNION ALL {WARD}"], "SF-Q226"),
+    (lambda s: [TOTAL, 3], "SF-Q226"),
+    (lambda s: ["SELECT DISTINCT ward FROM t"], "SF-Q226"),
+]
+
+
+@pytest.mark.parametrize(("questions", "code"), REFUSED)
+def test_what_cannot_be_asked_together_is_refused_for_free(session: Any, questions: Any, code: str) -> None:
+    before = session.budget.to_dict()
+    with pytest.raises(SfumatoError) as refused:
+        session.ask_together(questions(session))
+    assert refused.value.code == code
+    assert session.budget.to_dict() == before
+
+
+def test_questions_of_another_session_are_refused(session: Any, lab: Any) -> None:
+    lab.grant("ada", epsilon=1, delta=1e-8)
+    with pytest.raises(SfumatoError) as refused:
+        lab.session("ada").ask_together([session.sql(TOTAL)])
+    assert refused.value.code == "SF-Q227"
+
+
+def test_mixed_neighbours_are_refused() -> None:
+    tables = [
+        SimpleNamespace(table=SimpleNamespace(population="people", neighbours=each))
+        for each in (Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE)
+    ]
+    with pytest.raises(SfumatoError) as refused:
+        require_together(tables)  # type: ignore[arg-type]
+    assert refused.value.code == "SF-Q224"
+
+
+def test_too_many_keys_are_refused_when_priced(tmp_path: Any) -> None:
+    lab = sf.create(tmp_path / "lab")
+    names = [f"k{i}" for i in range(12)]
+    rows = pa.table({name: [0, 1] for name in names})
+    columns = {name: sf.one_of(0, 1, missing=0) for name in names}
+    lab.register("t", rows, unit=sf.ROW, columns=columns, budget=sf.Budget(epsilon=1))
+    keys = ", ".join(names[:11])
+    asked = [f"SELECT {keys}, COUNT(*) AS n FROM t GROUP BY {keys}", TOTAL]
+    with pytest.raises(SfumatoError) as refused:
+        lab.session().ask_together(asked).release(epsilon=1)
+    assert refused.value.code == "SF-Q225"
+    assert lab.session().ask_together([TOTAL]).quote(epsilon=1).admitted
+
+
+@pytest.mark.parametrize("spend", [{"rho": 0.1}, {"epsilon": 1, "delta": 1e-6}])
+def test_a_public_number_of_rows_is_met(tmp_path: Any, spend: dict[str, Any]) -> None:
+    """Where units are replaced and the number of rows is public, groups add up to it."""
+    lab = sf.create(tmp_path / "lab")
+    budget = sf.Budget(epsilon=100, delta=1e-3)
+    columns = {"ward": COLUMNS["ward"], "sex": COLUMNS["sex"]}
+    lab.register("t", ROWS, unit=sf.ROW, columns=columns, budget=budget, neighbours=sf.REPLACE_ONE, rows=600)
+    total, ward = lab.session().ask_together([TOTAL, WARD]).release(**spend)
+    assert _counts(total) == _counts(ward) == {(): 600}
