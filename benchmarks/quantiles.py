@@ -2,9 +2,9 @@
 
 python benchmarks/quantiles.py [draws]
 
-Prints the mean error in rows of either, on two columns of the Adult data (SFUMATO_DATA, else ../shared/data), and of
-the joint mechanism where a cell that was chosen is halved instead of being cut where the rank lies; and the error of
-a cumulative curve, which is paid for once for all quantiles.
+Prints the mean error in rows of either, on two columns of the Adult data (SFUMATO_DATA, else ../shared/data);
+of the joint mechanism where a cell that was chosen is halved and not cut where the rank lies; and of a
+cumulative curve, which is paid for once for all quantiles.
 """
 
 from __future__ import annotations
@@ -70,9 +70,8 @@ def curve_error(
 
 def main() -> None:
     draws = int(sys.argv[1]) if len(sys.argv) > 1 else 2000
-    print(
-        f"{'column':8}{'ε':>5}{'shares':>8}{'each alone':>12}{'joint':>9}{'halved':>9}{'curve':>9}{'ratio':>8}"
-    )
+    heads = "".join(f"{each:>9}" for each in ("joint", "halved", "curve"))
+    print(f"{'column':8}{'ε':>5}{'shares':>8}{'each alone':>12}{heads}{'ratio':>8}")
     for name, (place, cells) in COLUMNS.items():
         values = read_column(place)
         table = copy_groups(values, cells, draws)

@@ -34,7 +34,7 @@ def measure_clinic(draws: int = 100) -> list[HalfWidths]:
     found = []
     with tempfile.TemporaryDirectory() as scratch:
         session = create_clinic(Path(scratch) / "clinic", clinic.visits()).session("ada")
-        for words, sql, epsilon, _ in QUESTIONS:
+        for words, sql, epsilon, *_ in QUESTIONS:
             query = session.sql(sql)
             plan = query.plan({"epsilon": epsilon})
             engine = query.payer.lab.engine

@@ -24,21 +24,24 @@ QUESTIONS = (
         "SELECT ward, COUNT(*) AS n, AVG(cost) AS cost FROM visits WHERE age >= 65 GROUP BY ward",
         0.5,
         3_000,
+        None,
     ),
     (
         "How often are patients readmitted?",
         "SELECT AVG(readmitted) AS readmitted FROM visits WHERE age BETWEEN 40 AND 90",
         0.3,
         20_000,
+        None,
     ),
     (
         "What is the total cost of each ward?",
         "SELECT ward, SUM(cost) AS total FROM visits GROUP BY ward",
-        0.2,
+        0.15,
         None,
+        0.05,
     ),
 )
-"""The question in words and in SQL, the ε to spend, and assumed rows per group for averages."""
+"""The question in words and in SQL, the ε to spend, assumed rows per group for averages, and ε for tuning."""
 
 EXPERIMENT = (
     "ε",
@@ -83,6 +86,7 @@ def _clinic(folder: Path) -> sf.Lab:
     print_text(
         f"{clinic.PATIENTS:,} patients with {visits.num_rows:,} visits; each is protected with all visits."
     )
+    print_text(lab.table("visits").chosen[0].describe("patient_id"))
     print_text(lab.budget)
     return lab
 
@@ -93,7 +97,7 @@ def create_clinic(folder: Path, visits: pa.Table) -> sf.Lab:
     lab.register(
         "visits",
         visits,
-        unit=sf.Unit("patient_id", max_rows=20),
+        unit=sf.Unit("patient_id", max_rows=sf.choose(epsilon=0.05, keep=0.99)),
         columns={
             "age": sf.between(0, 110),
             "cost": sf.between(0, 5000),
@@ -138,12 +142,16 @@ def _work_around(lab: sf.Lab) -> None:
 
 
 def _questions(session: Session, pictures: Path) -> None:
-    for words, sql, epsilon, rows in QUESTIONS:
+    for words, sql, epsilon, rows, tuning in QUESTIONS:
         print_heading(words)
-        query = session.sql(sql)
+        query = session.question(sql)
         print_styled(sql, "dim")
         print_styled("quote  (reads no data, spends nothing)", "bold")
         print_text(query.quote(epsilon=epsilon, given={"n": rows} if rows else None))
+        if tuning is not None:
+            print_styled("tuned  (picks how much of one patient counts, privately)", "bold")
+            query = query.tune(epsilon=tuning, for_epsilon=epsilon)
+            print_text(query.quote(epsilon=epsilon))
         release = query.release(epsilon=epsilon)
         print_styled("release", "bold")
         print_text(release)
@@ -161,7 +169,7 @@ def _end_of_budget(session: Session) -> None:
     except BudgetError as refusal:
         print_styled(refusal, "red")
     print_heading("… but asking the first question again is free")
-    _, sql, epsilon, _ = QUESTIONS[0]
+    _, sql, epsilon, *_ = QUESTIONS[0]
     print_text(session.sql(sql).release(epsilon=epsilon))
 
 

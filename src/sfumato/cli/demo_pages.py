@@ -7,6 +7,7 @@ import socket
 import sys
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import sfumato as sf
 from sfumato.cli.demo import QUESTIONS
@@ -50,9 +51,14 @@ def keep_answers(folder: Path) -> None:
 
     session = sf.open(folder).session("ada")
     with closing(ReleaseStore(folder / "releases.sqlite")) as kept:
-        for _, sql, epsilon, _ in QUESTIONS:
-            answer = write_release(session.sql(sql).release(epsilon=epsilon))
-            kept.keep_release(answer["entry"], "ada", {"sql": sql}, {"epsilon": epsilon}, answer)
+        for _, sql, epsilon, _, tuning in QUESTIONS:
+            query = session.question(sql)
+            asked: dict[str, Any] = {"sql": sql}
+            if tuning is not None:
+                query = query.tune(epsilon=tuning, for_epsilon=epsilon)
+                asked |= {"tuned": {"epsilon": tuning, "for_epsilon": epsilon}}
+            answer = write_release(query.release(epsilon=epsilon))
+            kept.keep_release(answer["entry"], "ada", asked, {"epsilon": epsilon}, answer)
 
 
 def make_link(folder: Path, port: int) -> str:

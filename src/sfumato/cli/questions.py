@@ -1,4 +1,4 @@
-"""Commands of an analyst: quote, ask, published, budget, explain; and publish, for the steward."""
+"""Commands of an analyst: quote, tune, ask, published, budget, explain; and publish, for the steward."""
 
 from __future__ import annotations
 
@@ -12,14 +12,19 @@ import sfumato as sf
 from sfumato.cli.output import as_json, lab_option, print_text, show, show_json
 from sfumato.errors import UsageError
 from sfumato.lab.lab import open_to_read
+from sfumato.lab.query import require_query
 from sfumato.lab.synthetic.published_table import PublishedTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from sfumato.curator.answers.measure import Measure
     from sfumato.curator.answers.release import Release
+    from sfumato.lab.bounds.tuning import PickedBounds
     from sfumato.lab.published import Published
+    from sfumato.lab.query import Query
+    from sfumato.lab.session import Session
 
 analyst_option = click.option(
     "--as", "analyst", help="Analyst whose quota is spent; without it, the steward asks."
@@ -49,12 +54,20 @@ def spend_options(command: Callable[..., None]) -> Callable[..., None]:
     return gathered
 
 
+tune_option = click.option(
+    "--tune",
+    type=float,
+    help="ε for picking first which rows and groups of a unit count, privately, so that the error is least.",
+)
+
+
 @click.command()
 @click.argument("sql", nargs=-1, required=True)
 @lab_option
 @analyst_option
 @project_option
 @spend_options
+@tune_option
 @click.option("--rows", type=int, help="Assumed rows per group, for the expected error of averages.")
 @as_json
 def quote(
@@ -63,16 +76,64 @@ def quote(
     analyst: str | None,
     project: str | None,
     rows: int | None,
+    tune: float | None,
     as_json: bool,
     spend: dict[str, Any],
 ) -> None:
     """Show the price and expected error of a question. This reads no data and spends nothing.
 
-    Several questions are priced together, for one charge.
+    Several questions are priced together, for one charge. With --tune, a question that was tuned is shown
+    with its bounds, and otherwise the price of tuning it.
     """
     session = sf.open(folder).session(analyst, project=project)
-    question = session.sql(sql[0]) if len(sql) == 1 else session.ask_together(sql)
-    show(question.quote(given={"n": rows} if rows else None, **spend), as_json)
+    given = {"n": rows} if rows else None
+    if tune is None:
+        asked = session.sql(sql[0]) if len(sql) == 1 else session.ask_together(sql)
+        show(asked.quote(given=given, **spend), as_json)
+        return
+    question = _find_single(session, sql)
+    tuning = _tuning(question, spend)
+    priced = tuning.quote(epsilon=tune)
+    if priced.free:
+        priced = question.with_bounds(tuning.release(epsilon=tune)).quote(given=given, **spend)
+    elif not as_json:
+        print_text("Not tuned yet. Tuning would cost:")
+    show(priced, as_json)
+
+
+@click.command()
+@click.argument("sql")
+@lab_option
+@analyst_option
+@project_option
+@click.option("--epsilon", type=float, required=True, help="ε that picking the bounds may cost.")
+@click.option(
+    "--for-epsilon", type=float, help="ε of the question itself; ten times that of tuning, if not said."
+)
+@click.option("--key", help="Idempotency key: retries with the same key are charged once.")
+@as_json
+def tune(
+    sql: str,
+    folder: str,
+    analyst: str | None,
+    project: str | None,
+    epsilon: float,
+    for_epsilon: float | None,
+    key: str | None,
+    as_json: bool,
+) -> None:
+    """Pick which rows and groups of a unit count, privately, so that the error of a question is least.
+
+    What is charged are noisy counts of units. The bounds are printed with what they leave out.
+    """
+    session = sf.open(folder).session(analyst, project=project)
+    picked = require_query(session.question(sql)).tuning(for_epsilon).release(epsilon=epsilon, key=key)
+    if as_json:
+        show_json(picked.to_dict())
+        return
+    asked = f"--tune {epsilon:g} --epsilon {for_epsilon or 10 * epsilon:g}"
+    print_text(f"{picked}\nEstimated bias: {picked.bias}\n{picked.receipt.sentence()}")
+    print_text(f"Next: sfumato quote or sfumato ask, with {asked}")
 
 
 @click.command()
@@ -81,6 +142,7 @@ def quote(
 @analyst_option
 @project_option
 @spend_options
+@tune_option
 @click.option("--key", help="Idempotency key: retries with the same key are charged once.")
 @click.option("--plot", help="Also save a chart of the answer to this .png, .svg, .html or .json file.")
 @as_json
@@ -91,20 +153,25 @@ def ask(
     project: str | None,
     key: str | None,
     plot: str | None,
+    tune: float | None,
     as_json: bool,
     spend: dict[str, Any],
 ) -> None:
     """Charge for a question and answer it. Asking the same question again is free.
 
     Several questions are charged once, and their answers agree with each other.
+    With --tune, the bounds of a question are picked first, which is a charge of its own.
     """
     # The path is checked first, so that no answer is paid for and then not drawn.
     target = None if plot is None else sf.viz.check_target(plot)
     session = sf.open(folder).session(analyst, project=project)
-    if len(sql) > 1:
+    if tune is not None:
+        question = _tune_first(_find_single(session, sql), tune, spend)
+    elif len(sql) > 1:
         _ask_together(session.ask_together(sql).release(key=key, **spend), target, as_json)
         return
-    question = session.sql(sql[0]) if target is None else session.question(sql[0])
+    else:
+        question = session.sql(sql[0]) if target is None else session.question(sql[0])
     release = question.release(key=key, **spend)
     show(release, as_json)
     if target is not None:
@@ -149,6 +216,22 @@ def published(folder: str, save: str | None, output: str | None, as_json: bool) 
             show_json([each.describe() for each in every])
         else:
             print_text("\n\n".join(map(str, every)) or "Nothing has been published yet.")
+
+
+def _find_single(session: Session, sql: tuple[str, ...]) -> Query:
+    """Return the only question that was typed; several have no bounds in common to be picked."""
+    return require_query(session.question(sql[0]) if len(sql) == 1 else sql)
+
+
+def _tune_first(question: Query, epsilon: float, spend: dict[str, Any]) -> Query:
+    """Charge for tuning and return the question with its bounds; a wrong spend is told before."""
+    question.quote(**spend)
+    return question.with_bounds(_tuning(question, spend).release(epsilon=epsilon))
+
+
+def _tuning(question: Query, spend: dict[str, Any]) -> Measure[PickedBounds]:
+    """Return what tuning asks, for a question of the ε that is spent on it, where that is said as one."""
+    return question.tuning(spend.get("epsilon") if "delta" not in spend else None)
 
 
 def _find_table(every: Sequence[Published | PublishedTable], name: str) -> PublishedTable:

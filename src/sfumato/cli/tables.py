@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from datetime import date
 
     from sfumato.curator.catalog.catalog import Table
-    from sfumato.curator.catalog.columns import DeclaredColumn, ListedColumn
+    from sfumato.curator.catalog.columns import DeclaredColumn, ListedColumn, UnboundedColumn
     from sfumato.lab.report import SourceReport
 
 
@@ -33,6 +33,20 @@ class PathOrAddress(click.Path):
         return value if is_address(value) else super().convert(value, param, ctx)
 
 
+class RowBound(click.types.IntParamType):
+    """A number of rows, or choose:ε for one that is bought for this ε of the budget."""
+
+    name = "rows"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the number, or the choice."""
+        if isinstance(value, str) and value.startswith(_CHOOSE):
+            return sf.choose(epsilon=parse_number(value.removeprefix(_CHOOSE).removeprefix(":")))
+        return super().convert(value, param, ctx)
+
+
+_CHOOSE = "choose"
+row_bound_help = "Largest number of rows of one unit that are used, or choose:ε to have it chosen privately."
 source_argument = click.argument("source", type=PathOrAddress(exists=True, dir_okay=False))
 
 
@@ -68,7 +82,7 @@ def declaration_options(command: Callable[..., None]) -> Callable[..., None]:
 
 _OPTIONS: tuple[Callable[[Callable[..., None]], Callable[..., None]], ...] = (
     click.option("--unit", help="Column that names the unit of each row."),
-    click.option("--max-rows", type=int, help="Largest number of rows of one unit that are used."),
+    click.option("--max-rows", type=RowBound(), metavar="ROWS", help=row_bound_help),
     click.option("--of", help="Population of the units, where several tables share one."),
     click.option(
         "--region",
@@ -83,14 +97,14 @@ _OPTIONS: tuple[Callable[[Callable[..., None]], Callable[..., None]], ...] = (
         nargs=3,
         multiple=True,
         metavar="COLUMN LOW HIGH",
-        help="Declare numbers or dates (2024-01-31) within bounds.",
+        help="Declare numbers or dates (2024-01-31) within bounds; or COLUMN choose ε: chosen privately.",
     ),
     click.option(
         "--whole",
         nargs=3,
         multiple=True,
         metavar="COLUMN LOW HIGH",
-        help="Declare whole numbers within bounds, which can be grouped by.",
+        help="Declare whole numbers within bounds, which can be grouped by; or COLUMN choose ε.",
     ),
     click.option(
         "--one-of", nargs=2, multiple=True, metavar="COLUMN A,B,C", help="Declare a public list of values."
@@ -161,7 +175,7 @@ def add(name: str, source: str, folder: str, as_json: bool, said: dict[str, Any]
 @click.argument("name")
 @source_argument
 @lab_option
-@click.option("--max-rows", type=int, help="Largest number of rows of one unit that are used from now on.")
+@click.option("--max-rows", type=RowBound(), metavar="ROWS", help=f"From now on: {row_bound_help}")
 @click.option(
     "--through",
     nargs=2,
@@ -170,7 +184,7 @@ def add(name: str, source: str, folder: str, as_json: bool, said: dict[str, Any]
     help="Declare that all rows up to this date or number are there; streams go so far.",
 )
 @as_json
-def advance(name: str, source: str, folder: str, max_rows: int | None, through: Any, as_json: bool) -> None:
+def advance(name: str, source: str, folder: str, max_rows: Any, through: Any, as_json: bool) -> None:
     """Replace the snapshot of table NAME by a new one from SOURCE. The budget stays as it is."""
     lab = sf.open(folder)
     said = {column: parse_bound(value) for column, value in through}
@@ -224,11 +238,11 @@ def parse_number(text: str) -> float | int:
     try:
         return int(text) if text.lstrip("+-").isdecimal() else float(text)
     except ValueError:
-        raise click.BadParameter(f"{text} is not a number") from None
+        raise click.BadParameter(f"{text or 'nothing'} is not a number") from None
 
 
 def _unit(
-    unit: str | None, max_rows: int | None, of: str | None, region: tuple[str, ...], row: bool, public: bool
+    unit: str | None, max_rows: Any, of: str | None, region: tuple[str, ...], row: bool, public: bool
 ) -> sf.Unit | None:
     given = [name for name, one in (("--unit", unit), ("--row", row), ("--public", public)) if one]
     if len(given) > 1:
@@ -245,21 +259,30 @@ def _columns(
     whole: tuple[tuple[str, str, str], ...],
     one_of: tuple[tuple[str, str], ...],
     text: tuple[str, ...],
-) -> dict[str, DeclaredColumn]:
-    declared: list[tuple[str, DeclaredColumn]] = [
-        (column, sf.between(parse_bound(low), parse_bound(high))) for column, low, high in between
+) -> dict[str, DeclaredColumn | UnboundedColumn]:
+    declared: list[tuple[str, DeclaredColumn | UnboundedColumn]] = [
+        (column, _bounded(low, high, parse_bound)) for column, low, high in between
     ]
     declared += [
         (column, _listed([value.strip() for value in values.split(",")])) for column, values in one_of
     ]
-    declared += [
-        (column, sf.between(parse_number(low), parse_number(high), step=1)) for column, low, high in whole
-    ]
+    declared += [(column, _bounded(low, high, parse_number, step=1)) for column, low, high in whole]
     declared += [(column, sf.text()) for column in text]
     columns = dict(declared)
     if len(columns) < len(declared):
         raise click.UsageError("a column is declared twice; give each column only one of these options")
     return columns
+
+
+def _bounded(
+    low: str, high: str, read: Callable[[str], Any], step: int | None = None
+) -> DeclaredColumn | UnboundedColumn:
+    """Return a column with these bounds, or with chosen ones where `choose` stands for the lower."""
+    if low == _CHOOSE:
+        chosen: UnboundedColumn = sf.between(sf.choose(epsilon=parse_number(high)), step=step)
+        return chosen
+    column: DeclaredColumn = sf.between(read(low), read(high), step)
+    return column
 
 
 def parse_bound(text: str) -> float | int | date:

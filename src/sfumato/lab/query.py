@@ -18,7 +18,7 @@ from sfumato.curator.question.measurement import ContributionLimits
 from sfumato.errors import PolicyError
 from sfumato.lab.bounds.row_ranks import ranks_all_rows, unbounded_ranks_error
 from sfumato.lab.bounds.tuned_error import TunedError
-from sfumato.privacy.exact import format_short, parse_positive, parse_whole
+from sfumato.privacy.exact import format_short, format_size, parse_positive, parse_whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -65,7 +65,7 @@ class Query(Measure[Release]):
         resolved = self._resolve()
         question = UnitTotals(resolved).clip_sum(summed, most, parse_whole(groups, "groups"))
         text = f"{self._text} clipped({format_short(most)}, groups={groups})"
-        note = f"What one {resolved.table.unit.column} adds is clipped to {format_short(most)} in each group"
+        note = f"What one {resolved.table.unit.column} adds is clipped to {format_size(most)} in each group"
         return Query(self._payer, question, text, (*self._notes, note))
 
     def tune(
@@ -77,10 +77,16 @@ class Query(Measure[Release]):
         with the least expected error, noise and what is left out together, for a release at `for_epsilon`,
         ten times the ε of tuning unless said otherwise. Tuning the same question again costs nothing.
         """
-        from sfumato.lab.bounds.tuning import buy_picked_bounds
+        return self.with_bounds(self.tuning(for_epsilon).release(epsilon=epsilon, key=key))
 
-        asked = self._payer, self._resolve(), self._text
-        picked = buy_picked_bounds(*asked, epsilon, for_epsilon, key)
+    def tuning(self, for_epsilon: Number | None = None) -> Measure[PickedBounds]:
+        """Return what `tune` asks, as a question of its own: `.quote(epsilon=…)` says what it would cost."""
+        from sfumato.lab.bounds.tuning import ask_picked_bounds
+
+        return ask_picked_bounds(self._payer, self._resolve, self._text, for_epsilon)
+
+    def with_bounds(self, picked: PickedBounds) -> TunedQuery:
+        """Return this question with bounds that were picked for it before."""
         if picked.clip is not None:
             return TunedQuery(self.clipped(picked.clip, groups=picked.groups), picked)
         return TunedQuery(self.bounded(groups=picked.groups, rows=picked.rows or 1), picked)
@@ -159,7 +165,8 @@ class TunedQuery(Query):
     """A question with bounds that were picked for it privately; `picked` says which, and what they lose."""
 
     def __init__(self, query: Query, picked: PickedBounds) -> None:
-        super().__init__(query.payer, query.question, query.text, query.notes)
+        notes = *query.notes, f"Estimated bias: {picked.bias}"
+        super().__init__(query.payer, query.question, query.text, notes)
         self.picked = picked
         self._error = self._expect_error
 
@@ -168,6 +175,17 @@ class TunedQuery(Query):
 
     def _expect_error(self, plan: QuestionPlan, spending: Spending) -> TunedError:
         return TunedError(_expected_error(plan, spending), self.picked)
+
+
+def require_query(found: object) -> Query:
+    """Return a single question; refuse several in one, which have no bounds in common to be picked."""
+    if isinstance(found, Query):
+        return found
+    raise PolicyError(
+        "SF-Q219",
+        "Only a single question is tuned.",
+        try_="the parts of a UNION, or the question in brackets, one by one",
+    )
 
 
 def choose_spend(payer: Payer, resolved: ResolvedQuestion, spending: Spending) -> Spend:

@@ -116,6 +116,12 @@ def format_short(value: Fraction, digits: int = 4) -> str:
     return f"{float(value):.{digits}g}"
 
 
+def format_size(value: Fraction) -> str:
+    """Return a number as people write sizes: whole ones in full, such as 50,000, and others short."""
+    whole = value.denominator == 1 and abs(value) < 10**15
+    return f"{value.numerator:,}" if whole else format_short(value)
+
+
 def format_bound(value: SupportsFloat, digits: int = 4, *, up: bool) -> str:
     """Return a short decimal text that is no smaller than a number, as "at most" needs; or else no larger.
 

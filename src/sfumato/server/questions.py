@@ -9,16 +9,22 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from sfumato.errors import PolicyError, SfumatoError, UsageError
-from sfumato.lab.query import Query
+from sfumato.lab.query import Query, TunedQuery, require_query
+from sfumato.lab.remote.kept_answers import NOT_KEPT, restrict_to_kept
 from sfumato.server.access import open_session
 from sfumato.server.equal_requests import ask_alone
 from sfumato.server.feeds.reading import keep_released, may_read_answers, require_reader
 from sfumato.server.replaying import replay_graph, replay_question
 from sfumato.server.wire import (
+    BoundedBody,
+    ClippedBody,
     QuestionBody,
     SingleQuestionBody,
     SpendBody,
+    TunedBody,
+    parse_number,
     parse_spending,
+    write_plain,
     write_quote,
     write_release,
 )
@@ -26,7 +32,9 @@ from sfumato.server.wire import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from sfumato.curator.answers.measure import Measure
     from sfumato.curator.answers.release import Release
+    from sfumato.lab.bounds.tuning import PickedBounds
     from sfumato.lab.session import Session
     from sfumato.server.access import Visitor
     from sfumato.server.context import ServerContext
@@ -37,16 +45,29 @@ def find_question(session: Session, asked: SingleQuestionBody) -> Query:
     """Return the question that was sent, for this session. Nothing is read or charged."""
     if isinstance(asked, QuestionBody) and asked.together is not None:
         return _find_together(session, asked, asked.together)
+    found = _find_unbounded(session, asked)
+    said = [name for name in ("bounded", "clipped", "tuned") if getattr(asked, name) is not None]
+    if len(said) > 1:
+        raise UsageError(
+            "SF-W126", "A question is bounded in one way.", got=", ".join(said), try_='"bounded": {"rows": 5}'
+        )
+    if said and not isinstance(found, Query):
+        raise UsageError("SF-W117", "Only a single question can be bounded.", try_=f"leave out {said[0]}")
+    if asked.bounded is not None:
+        return found.bounded(groups=asked.bounded.groups, rows=asked.bounded.rows)
+    if asked.clipped is not None:
+        return found.clipped(parse_number(asked.clipped.limit), groups=asked.clipped.groups)
+    return found if asked.tuned is None else found.with_bounds(_read_picked(session, asked, asked.tuned))
+
+
+def _find_unbounded(session: Session, asked: SingleQuestionBody) -> Query:
+    """Return the question that was sent, with all that a unit has."""
     if asked.sql is not None and asked.table is None and asked.steps is None:
-        found = session.sql(asked.sql)
-        bounded = asked.bounded
-        if bounded is None:
-            return found
-        if not hasattr(found, "bounded"):
-            raise UsageError("SF-W117", "Only a single question can be bounded.", try_="leave out bounded")
-        return found.bounded(groups=bounded.groups, rows=bounded.rows)
+        return session.sql(asked.sql)
     if asked.sql is None and asked.steps is not None and (asked.table is None) != (asked.graph is None):
-        return _replay(session, asked)
+        if asked.graph is not None:
+            return cast("Query", replay_graph(session, asked.graph, asked.steps))
+        return cast("Query", replay_question(session, asked.table or "", asked.steps))
     raise UsageError(
         "SF-W118", "A question is sent as sql, or as a table with steps.", try_='{"sql": "SELECT COUNT(*) …"}'
     )
@@ -54,7 +75,7 @@ def find_question(session: Session, asked: SingleQuestionBody) -> Query:
 
 def _find_together(session: Session, asked: QuestionBody, parts: Sequence[SingleQuestionBody]) -> Query:
     """Return questions that are asked together. They are quoted and released like one."""
-    alone = (asked.sql, asked.bounded, asked.table, asked.graph, asked.steps)
+    alone = (asked.sql, asked.bounded, asked.clipped, asked.tuned, asked.table, asked.graph, asked.steps)
     if any(each is not None for each in alone):
         raise UsageError(
             "SF-W118",
@@ -64,22 +85,74 @@ def _find_together(session: Session, asked: QuestionBody, parts: Sequence[Single
     return cast("Query", session.ask_together([find_question(session, each) for each in parts]))
 
 
-def _replay(session: Session, asked: SingleQuestionBody) -> Query:
-    """Return the question that the steps of a frame, or of a graph, ask."""
-    steps = asked.steps or []
-    if asked.graph is not None:
-        return cast("Query", replay_graph(session, asked.graph, steps))
-    found = replay_question(session, asked.table or "", steps)
-    if asked.bounded is None:
-        return cast("Query", found)
-    if not hasattr(found, "bounded"):
-        raise UsageError("SF-W117", "Only a single question can be bounded.", try_="leave out bounded")
-    return cast("Query", found.bounded(groups=asked.bounded.groups, rows=asked.bounded.rows))
+# ---- tuning ------------------------------------------------------------------------------------------------
+
+
+def find_tuning(session: Session, asked: SingleQuestionBody, tuned: TunedBody) -> Measure[PickedBounds]:
+    """Return what tuning the question asks. Nothing is read or charged."""
+    served = None if tuned.for_epsilon is None else parse_number(tuned.for_epsilon)
+    plain = asked.model_copy(update={"tuned": None})
+    return require_query(find_question(session, plain)).tuning(served)
+
+
+def quote_tuning(session: Session, asked: QuestionBody, tuned: TunedBody) -> dict[str, Any]:
+    """Return what picking the bounds of a question would cost. Nothing is read, and nothing is spent."""
+    return write_quote(find_tuning(session, asked, tuned).quote(epsilon=parse_number(tuned.epsilon)))
+
+
+def tune_question(
+    context: ServerContext, visitor: Visitor, asked: QuestionBody, tuned: TunedBody, key: str | None
+) -> dict[str, Any]:
+    """Charge for counts of units, and return the bounds that suit a question best, with the question."""
+    tuning = find_tuning(open_session(context, visitor), asked, tuned)
+    with ask_alone(
+        context.lab.folder, visitor.analyst, f"tune {asked.model_dump_json()}", str(tuned.epsilon)
+    ):
+        picked = tuning.release(epsilon=parse_number(tuned.epsilon), key=key)
+    said = TunedBody(epsilon=tuned.epsilon, for_epsilon=tuned.for_epsilon)
+    question = asked.model_copy(update={"tuned": said}).model_dump(exclude_none=True)
+    text = f"{picked}\nEstimated bias: {picked.bias}\n{picked.receipt.sentence()}"
+    told = write_plain(picked.to_dict())
+    return {"picked": told, "question": question, "entry": picked.receipt.entry, "text": text}
+
+
+def spell_bounds(session: Session, asked: QuestionBody) -> QuestionBody:
+    """Return the question with its bounds as numbers, for a lab where it was not tuned."""
+    if asked.tuned is None:
+        return asked
+    picked, plain = _read_picked(session, asked, asked.tuned), {"tuned": None}
+    if picked.clip is not None:
+        clip = ClippedBody(limit=str(picked.clip), groups=picked.groups)
+        return asked.model_copy(update=plain | {"clipped": clip})
+    bounds = BoundedBody(groups=picked.groups, rows=picked.rows or 1)
+    return asked.model_copy(update=plain | {"bounded": bounds})
+
+
+def _read_picked(session: Session, asked: SingleQuestionBody, tuned: TunedBody) -> PickedBounds:
+    """Return the bounds that were picked before; where there are none, nothing is charged for them here."""
+    kept = find_tuning(restrict_to_kept(session), asked, tuned)
+    try:
+        return kept.release(epsilon=parse_number(tuned.epsilon))
+    except PolicyError as problem:
+        if problem.code != NOT_KEPT:
+            raise
+        raise PolicyError(
+            "SF-W127",
+            "This question was not tuned for this ε, or the table has changed since; nothing was charged.",
+            try_="POST /api/tune with the same epsilon",
+        ) from None
+
+
+# ---- quotes and answers ------------------------------------------------------------------------------------
 
 
 def quote_question(session: Session, asked: QuestionBody, spend: SpendBody) -> dict[str, Any]:
     """Return price and expected error of a question. Nothing is read, and nothing is spent."""
-    return write_quote(find_question(session, asked).quote(**parse_spending(spend)))
+    question = find_question(session, asked)
+    said = write_quote(question.quote(**parse_spending(spend)))
+    if isinstance(question, TunedQuery):
+        said["picked"] = {"picked": str(question.picked), "bias": question.picked.bias}
+    return said
 
 
 def release_question(

@@ -42,11 +42,27 @@ class BoundedBody(WireBody):
     rows: StrictInt = Field(1, ge=1)
 
 
+class ClippedBody(WireBody):
+    """What a unit adds to the only sum of a question, at most, and in how many groups."""
+
+    limit: ExactNumber
+    groups: StrictInt = Field(1, ge=1)
+
+
+class TunedBody(WireBody):
+    """The bounds that /api/tune picked for a question, named by what they were bought with."""
+
+    epsilon: ExactNumber = Field(examples=[0.05])
+    for_epsilon: ExactNumber | None = Field(None, examples=[0.5])
+
+
 class SingleQuestionBody(WireBody):
-    """A question: SQL, or the steps of a frame that begins with a table."""
+    """A question: SQL, or the steps of a frame that begins with a table; and how much of a unit counts."""
 
     sql: StrictStr | None = Field(None, max_length=MOST_SQL, examples=["SELECT COUNT(*) AS n FROM visits"])
     bounded: BoundedBody | None = None
+    clipped: ClippedBody | None = None
+    tuned: TunedBody | None = None
     table: StrictStr | None = Field(None, max_length=200)
     graph: StrictStr | None = Field(default=None, max_length=200)
     steps: list[Any] | None = Field(None, max_length=50)
@@ -90,6 +106,13 @@ class ReleaseRequestBody(QuoteRequestBody):
     key: Key | None = None
 
 
+class TuneRequestBody(TunedBody):
+    """A question whose bounds are to be picked, for this ε. With a key, sending it again is charged once."""
+
+    question: QuestionBody
+    key: Key | None = None
+
+
 class RefineRequestBody(WireBody):
     """An answer that is asked for again with fresh noise, to be put together with it."""
 
@@ -117,6 +140,7 @@ class QuoteBody(AnswerBody):
     left: float | None = None
     left_after: float | None = None
     expected_error: dict[str, float | None] | None = None
+    picked: dict[str, str] | None = None
     bias: list[str] | None = None
     slot: float | None = None
     text: str
@@ -130,6 +154,15 @@ class ReleaseBody(AnswerBody):
     interval: dict[str, list[Any]] | None = None
     bias: list[str] | None = None
     receipt: dict[str, Any] | None = None
+    text: str
+
+
+class PickedBody(AnswerBody):
+    """What was picked for a question and what that leaves out, and the question with these bounds."""
+
+    picked: dict[str, Any]
+    question: dict[str, Any]
+    entry: int
     text: str
 
 

@@ -59,6 +59,62 @@ def test_quote_ask_and_ask_again(lab: str) -> None:
     assert left["population:patient_id"]["left_epsilon"] == 0.5  # type: ignore[index]
 
 
+def test_tuning_is_priced_charged_once_and_asked_with(tmp_path: Path) -> None:
+    folder, source = str(tmp_path / "clinic"), str(tmp_path / "visits.parquet")
+    pq.write_table(clinic.visits(2000, 9000), source)
+    run("init", folder)
+    added = run(
+        "table", "add", "visits", source, "--lab", folder, "--unit", "patient_id", "--max-rows", "choose:0.5",
+        "--between", "cost", "choose", "0.25", "--whole", "age", "choose", "0.25", "--one-of", "ward", "A,B",
+        "--epsilon", "4",
+    )  # fmt: skip
+    assert added.exit_code == 0, added.output
+    for words in ("max_rows = ", "of 'cost' were chosen privately (ε = 0.25", "of 'age' were chosen"):
+        assert words in added.stdout
+    total = "SELECT ward, SUM(cost) AS c FROM visits GROUP BY ward"
+    tuned = (total, "--lab", folder, "--tune", "0.25", "--epsilon", "1")
+    priced = run("quote", *tuned)
+    assert priced.stdout.startswith("Not tuned yet")
+    assert "ε = 0.25" in priced.stdout
+    picked = _json(run("tune", total, "--lab", folder, "--epsilon", "0.25", "--for-epsilon", "1", "--json"))
+    again = run("tune", total, "--lab", folder, "--epsilon", "0.25", "--for-epsilon", "1")
+    assert picked["picked"] in again.stdout  # type: ignore[index]
+    assert "free: the same answer" in again.stdout
+    assert f"picked       {picked['picked']}" in run("quote", *tuned).stdout  # type: ignore[index]
+    answer = run("ask", *tuned)
+    assert "Estimated bias: about" in answer.stdout
+    left = _json(run("budget", "--lab", folder, "--json"))
+    assert left["population:patient_id"]["left_epsilon"] == 1.75  # type: ignore[index]
+    moved = run("table", "advance", "visits", source, "--lab", folder, "--max-rows", "choose:0.5")
+    assert moved.exit_code == 0, moved.output
+    for wrong, code in (
+        (
+            ("ask", total, "--lab", folder, "--tune", "0.1"),
+            2,
+        ),  # how much to spend is missing: nothing is tuned
+        (("tune", f"{total} UNION ALL {total}", "--lab", folder, "--epsilon", "0.1"), 4),
+        (
+            (
+                "table",
+                "check",
+                "x",
+                source,
+                "--lab",
+                folder,
+                "--unit",
+                "patient_id",
+                "--max-rows",
+                "choose:1",
+            ),
+            2,
+        ),
+        (("table", "add", "x", source, "--lab", folder, "--unit", "patient_id", "--max-rows", "choose:"), 2),
+    ):
+        assert run(*wrong).exit_code == code, wrong
+    left = _json(run("budget", "--lab", folder, "--json"))
+    assert left["population:patient_id"]["left_epsilon"] == 1.25  # type: ignore[index]
+
+
 def test_what_is_published_is_charged_once_and_read_for_nothing(lab: str) -> None:
     assert "Nothing" in run("published", "--lab", lab).stdout
     paid = _json(run("publish", COUNT, "--lab", lab, "--epsilon", "0.25", "--json"))

@@ -222,6 +222,17 @@ def test_one_row_more_is_one_row_more_in_one_piece(
     assert moved.sum() == np.abs(moved).sum() == 1
 
 
+@given(st.lists(st.integers(0, 3), min_size=3, max_size=3), st.integers(0, 2), st.integers(1, 3))
+@settings(max_examples=30)
+def test_the_joint_law_moves_by_no_more_than_the_price(counts: list[int], place: int, pieces: int) -> None:
+    """Exactly, over all answers: one row more, three shares on two levels, each of ε = 1/2."""
+    more = [count + (i == place) for i, count in enumerate(counts)]
+    shares = [Fraction(1, 4), HALF, Fraction(3, 4)]
+    one, other = (joint(HALF, shares, deal(each, pieces), pieces) for each in (counts, more))
+    losses = [abs(math.log(one[answer] / other[answer])) for answer in one]
+    assert max(losses) <= float(QuantilesMechanism(Fraction(1), tuple(shares)).event().pure()) + 1e-9
+
+
 def test_grids_are_divided_as_finely_as_cell_numbers_allow() -> None:
     assert divided.count_pieces(110) == 2**10
     assert divided.count_pieces(2**24) == 2**8

@@ -36,6 +36,23 @@ def test_what_is_typed_is_read_exactly() -> None:
     assert declare(epsilon="").read_schema().budget is None
 
 
+def test_bounds_are_chosen_where_an_epsilon_is_typed() -> None:
+    cost = TypedColumn("cost", "numbers", "number", choose="0.05")
+    typed = replace(declare(max_rows="", choose_rows="0.1"), columns=(cost, TypedColumn("x", "texts")))
+    said = typed.read_schema()
+    assert said.unit == sf.Unit("id", max_rows=sf.choose(epsilon=Fraction(1, 10)))
+    assert said.columns == {"cost": sf.between(sf.choose(epsilon=Fraction(1, 20)))}
+    assert typed.choice_price == "ε = 0.15"
+    assert declare().choice_price == ""
+    assert declare(choose_rows="much").choice_price == ""
+    with pytest.raises(UsageError, match="most rows of one unit"):
+        declare(choose_rows="0.1").read_schema()
+    with pytest.raises(UsageError, match="cost: "):
+        replace(cost, low="3").read()
+    with pytest.raises(UsageError, match="ε for the bounds of cost"):
+        replace(cost, choose="much").read()
+
+
 def test_a_table_whose_number_of_rows_is_public() -> None:
     said = declare(protects="row-replaced", rows="40").read_schema()
     assert (said.unit, said.neighbours, said.rows) == (ROW, sf.REPLACE_ONE, 40)

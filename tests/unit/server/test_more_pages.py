@@ -166,6 +166,28 @@ def send_file(clinic: ServedClinic, name: str, content: str) -> str:
     return str(went.headers["location"].partition("source=")[2])
 
 
+def test_bounds_are_chosen_from_the_form(clinic: ServedClinic) -> None:
+    """Checking charges nothing and says why; registering charges once and shows what was chosen."""
+    rows = "\n".join(["nurse,hours", *(f"{at // 3},{at % 50}" for at in range(900))])
+    source = send_file(clinic, "hours.csv", rows)
+    said = {"source": source, "table": "hours", "protects": "column", "unit": "nurse", "population": "nurse"}
+    said |= {"kind-1": "number", "choose_rows": "0.5", "choose-1": "0.25"}
+    before = clinic.lab.verify().charges
+    checked = clinic.send("POST", "/register/check", "steward", data=said, headers=HTML)
+    assert "SF-C236" in checked.text
+    assert "Registering charges ε = 0.75" in checked.text
+    both = clinic.send("POST", "/register", "steward", data=said | {"max_rows": "3"}, headers=HTML)
+    assert "SF-W192" in both.text
+    assert clinic.lab.verify().charges == before
+    done = clinic.send("POST", "/register", "steward", data=said, headers=HTML)
+    assert "hours is registered" in done.text
+    assert "Bounds that were chosen privately" in done.text
+    assert clinic.lab.verify().charges == before + 1
+    shown = clinic.send("GET", "/tables/hours", "steward", headers=HTML).text
+    assert "chosen privately (ε = 0.5" in shown
+    clinic.lab.drop("hours")
+
+
 def test_a_graph_and_a_table_of_so_many_rows_are_registered(clinic: ServedClinic) -> None:
     calls = send_file(
         clinic, "calls.csv", "caller,called\n" + "\n".join(f"{at},{at + 1}" for at in range(30))

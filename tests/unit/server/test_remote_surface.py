@@ -27,6 +27,7 @@ NOT_OVER_HTTP = {
 ONLY_OVER_HTTP = {
     "ask_quote": "what frames and questions send",
     "ask_release": "what frames and questions send",
+    "ask_tune": "what questions send",
     "describe": "what frames send",
     "jobs": "long work goes on when the program ends, and is found again",
     "project": "in a lab, lab.session(name, project=…)",

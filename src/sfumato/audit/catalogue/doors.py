@@ -40,9 +40,15 @@ QUESTIONS = {
     "people": "SELECT COUNT(DISTINCT who) AS people FROM {table}",
     "spread": "SELECT ward, COUNT(DISTINCT who) AS people, STDDEV(cost) AS spread FROM {table} GROUP BY ward",
     "median": "SELECT MEDIAN(age) AS age FROM {table}",
+    "medians of groups": "SELECT ward, MEDIAN(cost) AS cost FROM {table} GROUP BY ward",
+    "quartiles": "SELECT QUANTILE(age, 0.25) AS a, MEDIAN(age) AS b, QUANTILE(age, 0.75) AS c FROM {table}",
     "each person": "SELECT AVG(n) AS n FROM (SELECT who, COUNT(*) AS n FROM {table} GROUP BY who) AS each",
 }
-"""Shapes of questions; the ε of each differs by round, because an answered question is free."""
+"""Shapes of questions; the ε of each differs by round, because an answered question is free.
+
+Quantiles are chosen, and the rows around them are counted for their intervals: both are replayed.
+"""
+_TOTAL = "SELECT SUM(cost) AS total FROM {table}"
 
 
 @cache
@@ -98,6 +104,18 @@ _ASKED = [0]
 def _ask(sql: str, tables: tuple[str, str] = ("full", "rest")) -> Replayed:
     _ASKED[0] += 1
     return question(_clinic(), sql, tables, epsilon=1 + _ASKED[0] / 64)
+
+
+def _curve() -> Replayed:
+    """Replay the sums of a cumulative curve."""
+    _ASKED[0] += 1
+    epsilon, session = 1 + _ASKED[0] / 64, _clinic().session()
+
+    def released(table: str) -> list[Any]:
+        curve = session.table(table).curve("age", points=64).release(epsilon=epsilon)
+        return list(curve.to_arrow().column(1).to_pylist())
+
+    return replay(released, [("full", "rest")], claim=epsilon)
 
 
 def _ask_together(tables: tuple[str, str], **spend: float) -> Replayed:
@@ -165,7 +183,7 @@ def _stream(measure: Any) -> Replayed:
 
 
 def list_doors() -> list[CatalogueEntry]:
-    """Return an entry for every shape of question, for bounds that are chosen, and for streams."""
+    """Return an entry for every shape of question, for curves, for chosen bounds, and for streams."""
     from sfumato.queries.aggregations import count, mean
 
     asked = [
@@ -192,6 +210,8 @@ def list_doors() -> list[CatalogueEntry]:
     bounds = [
         CatalogueEntry("question", "tuned bounds", lambda *_: _tune(QUESTIONS["count"])),
         CatalogueEntry("question", "tuned groups", lambda *_: _tune(QUESTIONS["groups"])),
+        CatalogueEntry("question", "tuned sum", lambda *_: _tune(_TOTAL)),
+        CatalogueEntry("question", "cumulative curve", lambda *_: _curve()),
         CatalogueEntry("question", "chosen bounds", lambda *_: _choose()),
     ]
     return [*asked, *bounds, *streams]

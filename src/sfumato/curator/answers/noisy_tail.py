@@ -28,7 +28,7 @@ _UNSEEN = 0.5
 _DECAY = (0.1, 0.4)
 """Share of what a cell could hide that is expected there, and how fast cells beyond it grow empty.
 
-These three were chosen by benchmarks/bounds.py: they make the total error least on both its tables.
+These three were chosen by benchmarks/bounds.py: they make the mean total error on its two tables least.
 """
 _USUAL = 0.95
 

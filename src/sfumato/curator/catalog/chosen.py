@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from sfumato.privacy.exact import format_short
+from sfumato.privacy.exact import format_short, format_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -31,7 +31,7 @@ class ChosenBound:
 
     def describe(self, unit: str | None) -> str:
         """Return the choice in a sentence."""
-        shown = list(map(format_short, self.bound))
+        shown = list(map(format_size, self.bound))
         whom = "rows" if unit is None else f"{unit}s"
         if self.column is None:
             what, lies = f"max_rows = {shown[0]}", f"with more rows: {self.beyond}"

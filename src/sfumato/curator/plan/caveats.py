@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from sfumato.curator.catalog.columns import DeclaredColumn
     from sfumato.curator.plan.resolved import ResolvedQuestion
     from sfumato.curator.plan.steps import QuestionStep
+    from sfumato.curator.question.measurement import ContributionLimits
 
 
 def list_caveats(resolved: ResolvedQuestion, steps: Iterable[QuestionStep]) -> Iterator[str]:
@@ -26,8 +27,7 @@ def list_caveats(resolved: ResolvedQuestion, steps: Iterable[QuestionStep]) -> I
     if _may_be_truncated(resolved):
         yield from describe_truncation(resolved.table)
     if question.bounds is not None and resolved.source.max_rows > 1:
-        kept = f"{question.bounds.groups} groups and {question.bounds.rows} rows in each"
-        yield f"Of each {unit.column} at most {kept} are used"
+        yield f"Of each {unit.column} at most {describe_limits(question.bounds)} used"
     if any(isinstance(each, NumberColumn | DateColumn) for each in used):
         what = "Numbers" if any(isinstance(each, NumberColumn) for each in used) else "Dates"
         yield f"{what} outside their declared bounds count as the nearer bound"
@@ -61,3 +61,11 @@ def _used_columns(resolved: ResolvedQuestion, steps: Iterable[QuestionStep]) -> 
         for scan in list_scans(program.rows):
             columns = tables[scan.snapshot].columns if isinstance(scan, Scan) else {}
             yield from (columns[name] for name in found.get(scan.at, ()) if name in columns)
+
+
+def describe_limits(bounds: ContributionLimits) -> str:
+    """Return how often a unit counts, in words and with the verb that they need."""
+    rows = f"{bounds.rows} row{'' if bounds.rows == 1 else 's'}"
+    if bounds.groups == 1:
+        return f"{rows} {'is' if bounds.rows == 1 else 'are'}"
+    return f"{bounds.groups} groups and {rows} in each are"

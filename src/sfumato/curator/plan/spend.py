@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from sfumato.privacy.account import Allowance
-    from sfumato.privacy.budget import Budget
 
 WHOLE = Fraction(1)
 

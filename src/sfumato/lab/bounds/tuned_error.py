@@ -1,4 +1,4 @@
-"""The expected error of a tuned question: noise, and what its bounds leave out."""
+"""The expected error of a tuned question, and the bounds that were picked for it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TunedError:
-    """The error that noise brings, and what the bounds that were picked are expected to lose."""
+    """The error that noise brings under the bounds that were picked. What those lose is named beside it."""
 
     noise: ExpectedError
     picked: PickedBounds
@@ -23,7 +23,7 @@ class TunedError:
 
     def lines(self) -> list[tuple[str, str]]:
         """Return the lines of a quote, as names and texts."""
-        return [("picked", str(self.picked)), *self.noise.lines(), ("estimated bias", self.picked.bias)]
+        return [("picked", str(self.picked)), *self.noise.lines()]
 
     def shared_by(self) -> str:
         """Return what the spend is split over, in words."""

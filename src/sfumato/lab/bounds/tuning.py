@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sfumato.curator.answers.expected_error import SentenceError
+from sfumato.curator.answers.measure import Measure
 from sfumato.curator.answers.noisy_tail import FURTHER, NoisyTail
 from sfumato.curator.answers.results import Receipt
 from sfumato.curator.catalog.candidates import list_counts, list_sizes
@@ -31,16 +33,18 @@ from sfumato.curator.question.measurement import (
     Question,
 )
 from sfumato.curator.question.relation import FunctionCall, Literal, Name, UnitAggregate
-from sfumato.errors import PolicyError
-from sfumato.lab.bounds.choosing import count_noise
+from sfumato.errors import PolicyError, UsageError
+from sfumato.lab.bounds.choosing import MOST_UNITS, count_noise
 from sfumato.lab.bounds.contributions import UnitTotals, find_only_sum
 from sfumato.privacy.bound_choice import QUESTIONS_EACH
-from sfumato.privacy.exact import format_short, parse_positive
+from sfumato.privacy.exact import format_size, parse_positive
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from numpy.typing import NDArray
 
-    from sfumato.curator.payer import Payer
+    from sfumato.curator.payer import Payer, Spending
     from sfumato.curator.plan.resolved import ResolvedQuestion, Tables
     from sfumato.curator.question.relation import Expression
     from sfumato.ledger import Released
@@ -75,17 +79,23 @@ class PickedBounds:
         return f"about {min(100 * self.lost / self.total, 100):.2g} % of {what} left out, by noisy counts"
 
     def __str__(self) -> str:
-        groups = f"{self.groups} group{'' if self.groups == 1 else 's'}"
+        groups = "" if self.groups == 1 else f" in each of at most {self.groups} groups"
         if self.clip is None:
-            rows = f"{self.rows} row{'' if self.rows == 1 else 's'}"
-            return f"At most {rows} of a unit in each of at most {groups}"
-        return f"A unit adds at most {format_short(self.clip)} in each of at most {groups}"
+            return f"At most {self.rows} row{'' if self.rows == 1 else 's'} of a unit{groups}"
+        return f"A unit adds at most {format_size(self.clip)}{groups}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return all of it, ready for JSON."""
         clip = None if self.clip is None else str(self.clip)
         said = {"groups": self.groups, "rows": self.rows, "clip": clip, "picked": str(self)}
-        return said | {"bias": self.bias, "receipt": self.receipt.to_dict()}
+        lost = {"bias": self.bias, "lost": self.lost, "total": self.total}
+        return said | lost | {"receipt": self.receipt.to_dict()}
+
+    @classmethod
+    def from_dict(cls, said: Mapping[str, Any], receipt: Receipt) -> PickedBounds:
+        """Return the bounds that `to_dict` wrote."""
+        clip = None if said["clip"] is None else Fraction(said["clip"])
+        return cls(said["groups"], said["rows"], clip, said["lost"], said["total"], receipt)
 
 
 # ---- what is counted ---------------------------------------------------------------------------------------
@@ -121,6 +131,12 @@ class TuningPlan:
     def of(cls, tables: Tables, resolved: ResolvedQuestion) -> TuningPlan:
         """Return the plan for a question, from public facts; refuse one that no bound would make better."""
         question, most = resolved.question, resolved.source.max_rows
+        if question.bounds is not None:
+            raise PolicyError(
+                "SF-Q216",
+                "This question has bounds already, so none are picked for it.",
+                try_="tune(epsilon=…) without bounded(…)",
+            )
         if question.levels or resolved.discovers_keys:
             raise PolicyError(
                 "SF-Q214",
@@ -152,7 +168,7 @@ class TuningPlan:
         """What is counted: the largest amounts of units, and how many groups they are in."""
         return (self.amounts,) if self.groups is None else (self.amounts, self.groups)
 
-    def price(self, epsilon: Fraction) -> Plan[Sums, Any]:
+    def price(self, epsilon: Fraction) -> Plan[Sums, TuningPlan]:
         """Return the counts of units with their noise, as one charge."""
         totals, part = UnitTotals(self.resolved), epsilon / len(self.axes)
         plans = tuple(
@@ -161,16 +177,19 @@ class TuningPlan:
         )
         steps = tuple(step for plan in plans for step in plan.steps if isinstance(step, Sums))
         reads = self.resolved.source.tables
-        return Plan(self.resolved.table, PureSpend(epsilon), steps, plans, (), ("tuning",), reads=reads)
+        return Plan(self.resolved.table, PureSpend(epsilon), steps, self, (), ("tuning",), reads=reads)
 
-    def pick(self, plan: Plan[Sums, Any], released: Released, for_epsilon: Fraction) -> PickedBounds:
+    def pick(self, plan: Plan[Sums, TuningPlan], released: Released, for_epsilon: Fraction) -> PickedBounds:
         """Return the bounds with the least expected error; refuse where noise hides all units."""
         found = []
         for axis, answer, step in zip(self.axes, decode_answer(released.answer), plan.steps, strict=True):
             counts = tuple(answer[0][: len(axis.candidates)])
             found.append(_Seen.of(axis, NoisyTail(counts, count_noise(step))))
         amounts, groups = found[0], found[1] if self.groups is not None else _ONE_GROUP
-        noisy = self._noise_each(for_epsilon) * np.outer(groups.bounds, amounts.bounds)
+        moved = np.outer(groups.bounds, amounts.bounds)
+        if not self.clips:  # a unit has no more rows than are used of it, in however many groups
+            moved = np.minimum(moved, self.resolved.source.max_rows)
+        noisy = self._noise_each(for_epsilon) * moved
         kept = np.outer(groups.kept, amounts.kept)  # as if units in many groups had no more in each
         whole = groups.whole * amounts.whole
         lost = amounts.units * (whole - kept)
@@ -242,17 +261,50 @@ def _find_largest(tables: Tables, resolved: ResolvedQuestion, size: Expression) 
 # ---- asking ------------------------------------------------------------------------------------------------
 
 
-def buy_picked_bounds(
-    payer: Payer,
-    resolved: ResolvedQuestion,
-    text: str,
-    epsilon: Number,
-    for_epsilon: Number | None,
-    key: str | None,
-) -> PickedBounds:
-    """Charge for counts of units, and return the bounds of a question that follow from them."""
-    spent = parse_positive(epsilon, "epsilon")
-    asked = QUESTIONS_EACH * spent if for_epsilon is None else parse_positive(for_epsilon, "for_epsilon")
-    tuning = TuningPlan.of(payer.lab.table, resolved)
-    plan = tuning.price(spent)
-    return tuning.pick(plan, payer.pay(plan, f"tune {text}", key), asked)
+def ask_picked_bounds(
+    payer: Payer, resolve: Callable[[], ResolvedQuestion], text: str, for_epsilon: Number | None
+) -> Measure[PickedBounds]:
+    """Return the counts of units that a question's bounds follow from, to be priced and charged."""
+    served = None if for_epsilon is None else parse_positive(for_epsilon, "for_epsilon")
+
+    def plan(spending: Spending) -> Plan[Sums, TuningPlan]:
+        priced = TuningPlan.of(payer.lab.table, resolve()).price(_read_epsilon(spending))
+        _require_servable(priced)
+        return priced
+
+    def read(plan: Plan[Sums, TuningPlan], released: Released) -> PickedBounds:
+        asked = QUESTIONS_EACH * _spent(plan) if served is None else served
+        return plan.subject.pick(plan, released, asked)
+
+    return Measure(payer, f"tune {text}", plan, read, _expect_error)
+
+
+def _read_epsilon(spending: Spending) -> Fraction:
+    typed = {name: value for name, value in spending.items() if value is not None}
+    if set(typed) != {"epsilon"}:
+        raise UsageError("SF-Q217", "Tuning is paid for with epsilon alone.", try_="tune(epsilon=0.05)")
+    return parse_positive(typed["epsilon"], "epsilon")
+
+
+def _spent(plan: Plan[Sums, TuningPlan]) -> Fraction:
+    if not isinstance(plan.spend, PureSpend):
+        raise AssertionError(plan.spend)
+    return plan.spend.epsilon
+
+
+def _require_servable(plan: Plan[Sums, TuningPlan]) -> None:
+    """Refuse noise that would hide any table there could be: this follows from public facts."""
+    radius = max(count_noise(step).half_width(0.95) for step in plan.steps)
+    if radius < MOST_UNITS:
+        return
+    raise UsageError(
+        "SF-Q218",
+        "No bound can be picked at this ε; nothing was charged.",
+        why=f"each count of units would be off by {radius:,}, and there are at most {MOST_UNITS:,}",
+        try_="a larger epsilon",
+    )
+
+
+def _expect_error(plan: Plan[Sums, TuningPlan], _: Spending) -> SentenceError:
+    off = max(count_noise(step).half_width(0.95) for step in plan.steps)
+    return SentenceError(f"each count of units is off by {off:,} at 95 %; refused where all are smaller")

@@ -7,13 +7,15 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
-from sfumato.privacy.exact import parse_whole
+from sfumato.privacy.exact import parse_positive, parse_whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from sfumato.curator.catalog.description import TableDescription
     from sfumato.curator.payer import Spending
+    from sfumato.lab.bounds.tuning import PickedBounds
+    from sfumato.privacy.exact import Number
 
 
 class Asks(Protocol):
@@ -24,6 +26,9 @@ class Asks(Protocol):
 
     def ask_release(self, question: Mapping[str, Any], spend: Mapping[str, Any], key: str | None) -> Any:
         """Charge, then answer."""
+
+    def ask_tune(self, question: Mapping[str, Any], said: Mapping[str, Any], key: str | None) -> Any:
+        """Charge, then return the bounds that were picked, and the question with them."""
 
     def describe(self, question: Mapping[str, Any]) -> TableDescription:
         """Return what is declared about the rows of a frame."""
@@ -59,8 +64,36 @@ class RemoteQuery:
         text = f"{self.text} bounded(groups={groups}, rows={rows})"
         return RemoteQuery(self.asks, {**self.question, "bounded": bounds}, text)
 
+    def clipped(self, limit: Number, *, groups: int = 1) -> RemoteQuery:
+        """Return the same question for a sum, to which a unit adds at most `limit` in each of its groups."""
+        most = encode_amount(parse_positive(limit, "limit"))
+        clip = {"limit": most, "groups": parse_whole(groups, "groups")}
+        text = f"{self.text} clipped({limit}, groups={groups})"
+        return RemoteQuery(self.asks, {**self.question, "clipped": clip}, text)
+
+    def tune(
+        self, *, epsilon: Number, for_epsilon: Number | None = None, key: str | None = None
+    ) -> RemoteTunedQuery:
+        """Charge ε for counts of units, and return this question with the bounds that suit it best.
+
+        They are picked as in a lab; tuning the same question again costs nothing.
+        """
+        said = encode_spending({"epsilon": epsilon, "for_epsilon": for_epsilon})
+        picked, question = self.asks.ask_tune(self.question, said, key)
+        return RemoteTunedQuery(self.asks, question, f"{self.text} tuned", picked)
+
     def __repr__(self) -> str:
         return f"{self.text!r}; .quote(epsilon=…) prices it, .release(epsilon=…) pays and answers"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class RemoteTunedQuery(RemoteQuery):
+    """A question with bounds that were picked for it privately; `picked` says which, and what they lose."""
+
+    picked: PickedBounds
+
+    def __repr__(self) -> str:
+        return f"{self.picked} ({self.picked.bias})\n{RemoteQuery.__repr__(self)}"
 
 
 def list_questions(questions: Any) -> list[Any]:
@@ -77,12 +110,13 @@ def list_questions(questions: Any) -> list[Any]:
 
 def encode_spending(spending: Mapping[str, Any]) -> dict[str, Any]:
     """Return what was typed, ready for JSON: fractions are texts, so that they stay exact."""
-    return {name: _encode_amount(value) for name, value in spending.items() if value is not None}
+    return {name: encode_amount(value) for name, value in spending.items() if value is not None}
 
 
-def _encode_amount(value: Any) -> Any:
+def encode_amount(value: Any) -> Any:
+    """Return a number, or numbers by name, ready for JSON and exact."""
     if isinstance(value, dict):
-        return {str(name): _encode_amount(each) for name, each in value.items()}
+        return {str(name): encode_amount(each) for name, each in value.items()}
     if isinstance(value, Fraction | Decimal):
         return str(Fraction(value))
     return value.item() if hasattr(value, "item") else value

@@ -14,6 +14,7 @@ from sfumato.lab.remote.answers import (
     read_answer,
     read_description,
     read_listing,
+    read_receipt,
 )
 from sfumato.lab.remote.connection import Connection, quote_path
 from sfumato.lab.remote.feeds import read_feed
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
     from sfumato.curator.catalog.description import TableDescription, TableListing
     from sfumato.curator.payer import Spending
+    from sfumato.lab.bounds.tuning import PickedBounds
     from sfumato.lab.feeds.feed import Feed
     from sfumato.lab.remote.jobs import RemoteJob
     from sfumato.lab.remote.publications import RemotePublication
@@ -290,6 +292,17 @@ class RemoteSession:
         named = secrets.token_hex(16) if key is None else key
         said = self._connection.post("/api/release", {"question": question, "spend": spend, "key": named})
         return self._read_release(said, question, spend)
+
+    def ask_tune(
+        self, question: Mapping[str, Any], said: Mapping[str, Any], key: str | None
+    ) -> tuple[PickedBounds, Mapping[str, Any]]:
+        """Charge for counts of units; return the bounds that were picked, and the question with them."""
+        from sfumato.lab.bounds.tuning import PickedBounds
+
+        named = secrets.token_hex(16) if key is None else key
+        told = self._connection.post("/api/tune", {"question": question, **said, "key": named})
+        receipt = read_receipt(told["picked"]["receipt"])
+        return PickedBounds.from_dict(told["picked"], receipt), told["question"]
 
     def describe(self, question: Mapping[str, Any]) -> TableDescription:
         """Return what is declared about the rows of a frame."""

@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from sfumato.noise.sampling.integers import IntArray
 
 _PIECES = 2**10
-"""Most pieces of a cell. A crowded cell is cut at the right place within one of so many of its rows; more would
-only make the proven bounds larger. Chosen by benchmarks/quantiles.py; privacy does not depend on it."""
+"""Most pieces of a cell. A crowded cell is cut at the right place up to such a part of its rows; more pieces
+would only make the proven bounds larger. Chosen by benchmarks/quantiles.py; privacy does not depend on it.
+"""
 
 
 class RankedCells(Protocol):
@@ -40,7 +41,7 @@ class RankedCells(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DividedCells:
-    """The same rows on a finer grid: each cell is cut into `pieces`, and its rows are dealt out to them.
+    """Histograms on a finer grid: each cell is cut into `pieces`, and its rows are dealt out to them.
 
     One more row in a cell is one more row in exactly one of its pieces, whatever the others hold: with
     h = q · pieces + r rows, the last r pieces have q + 1 of them and the others q.
@@ -72,7 +73,7 @@ class DividedCells:
         return np.asarray(start + piece * each + np.maximum(piece + more - self.pieces, 0))
 
     def cell_at_rank(self, ranks: IntArray) -> NDArray[np.int64]:
-        """Return the piece that holds the row of each rank; for ranks that no row has, the end of the grid."""
+        """Return the piece that holds the row of each rank, and the end of the grid for other ranks."""
         cell = self.whole.cell_at_rank(ranks)
         start, rows = self._rows(cell)
         each, more = rows // self.pieces, rows % self.pieces

@@ -9,12 +9,14 @@ from sfumato.server.access import Role, Visitor, allow, open_session
 from sfumato.server.context import ServerContext, get_context
 from sfumato.server.wire import (
     FactsBody,
+    PickedBody,
     PlanRequestBody,
     QuoteBody,
     QuoteRequestBody,
     RefineRequestBody,
     ReleaseBody,
     ReleaseRequestBody,
+    TuneRequestBody,
     parse_spending,
     write_plain,
 )
@@ -45,6 +47,22 @@ async def release(body: ReleaseRequestBody, visitor: Asker, context: Context) ->
     """Charge for a question and answer it. The same question again, or the same key, costs nothing."""
     asked = body.question, body.spend, body.key
     return await context.turns.run(questions.release_question, context, visitor, *asked, whose=visitor.name)
+
+
+@router.post("/tune/quote", response_model=QuoteBody)
+def quote_tuning(body: TuneRequestBody, visitor: Asker, context: Context) -> dict[str, Any]:
+    """Return what picking the bounds of a question would cost. Nothing is read, and nothing is spent."""
+    return questions.quote_tuning(open_session(context, visitor), body.question, body)
+
+
+@router.post("/tune", response_model=PickedBody)
+async def tune(body: TuneRequestBody, visitor: Asker, context: Context) -> dict[str, Any]:
+    """Charge for counts of units, and pick how much of one unit counts so that a question's error is least.
+
+    The question comes back with these bounds, to be quoted and released. Tuning it again costs nothing.
+    """
+    asked = body.question, body, body.key
+    return await context.turns.run(questions.tune_question, context, visitor, *asked, whose=visitor.name)
 
 
 @router.post("/refine", response_model=ReleaseBody)

@@ -4,14 +4,14 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Path, Query, Request
 from fastapi.concurrency import run_in_threadpool
-from pydantic import Field, StrictStr
+from pydantic import Field, StrictInt, StrictStr
 from starlette.responses import PlainTextResponse
 
 from sfumato.server.access import Role, Visitor, allow
 from sfumato.server.context import ServerContext, get_context
 from sfumato.server.problems import write_problem
 from sfumato.server.steward import sources, tables
-from sfumato.server.wire import FactsBody, WireBody
+from sfumato.server.wire import ExactNumber, FactsBody, WireBody
 
 router = APIRouter(prefix="/api", tags=["tables"])
 
@@ -65,10 +65,20 @@ class RegistrationBody(DraftBody):
     schema_: StrictStr | None = Field(None, alias="schema", max_length=200_000)
 
 
+class RowsChoiceBody(WireBody):
+    """A number of rows that is chosen privately, for an ε of the budget."""
+
+    choose: ExactNumber = Field(examples=[0.05])
+    for_epsilon: ExactNumber | None = None
+    keep: ExactNumber | None = None
+    up_to: ExactNumber | None = None
+
+
 class AdvanceBody(DraftBody):
-    """The source of a table's next snapshot, and up to where all rows are there."""
+    """The source of a table's next snapshot, up to where all rows are there, and the rows of a unit."""
 
     through: dict[StrictStr, StrictStr] | None = Field(None, max_length=10)
+    max_rows: Annotated[StrictInt, Field(ge=1)] | RowsChoiceBody | None = None
 
 
 @router.post(
@@ -128,14 +138,16 @@ def register(body: RegistrationBody, visitor: Steward, context: Context) -> dict
     """Register a table and open its budget; return what the declaration did to its rows."""
     said = tables.read_declaration(body.declaration, body.schema_)
     report = tables.register_table(context, body.name, body.source.model_dump(), said)
-    return {"table": body.name, "report": report}
+    return {"table": body.name, "report": report, "chosen": tables.list_chosen(context, body.name)}
 
 
 @router.post("/tables/{name}/advance", response_model=FactsBody)
 def advance(name: Name, body: AdvanceBody, visitor: Steward, context: Context) -> dict[str, Any]:
     """Make the table's next snapshot; return what the declaration did to its rows."""
-    report = tables.advance_table(context, name, body.source.model_dump(), body.through)
-    return {"table": name, "report": report}
+    said = body.max_rows
+    rows = said.model_dump(exclude_none=True) if isinstance(said, RowsChoiceBody) else said
+    report = tables.advance_table(context, name, body.source.model_dump(), body.through, rows)
+    return {"table": name, "report": report, "chosen": tables.list_chosen(context, name)}
 
 
 @router.delete("/tables/{name}", response_model=FactsBody)

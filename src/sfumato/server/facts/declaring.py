@@ -11,6 +11,7 @@ from sfumato.curator.catalog.columns import between, one_of, text
 from sfumato.curator.catalog.schema_file import Schema
 from sfumato.curator.payer import population_account
 from sfumato.errors import UsageError
+from sfumato.privacy.bound_choice import choose
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.graph_units import Edge, Node
 from sfumato.privacy.neighbours import ADD_REMOVE, REPLACE_ONE
@@ -28,8 +29,9 @@ from sfumato.synth import Twin
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sfumato.curator.catalog.columns import DeclaredColumn
+    from sfumato.curator.catalog.columns import DeclaredColumn, UnboundedColumn
     from sfumato.lab.lab import Lab
+    from sfumato.privacy.bound_choice import BoundChoice
     from sfumato.privacy.graph_units import Protected
     from sfumato.server.context import ServerContext
 
@@ -77,12 +79,16 @@ class TypedColumn:
     values: str = ""
     missing: str = ""
     constant: bool = False
+    choose: str = ""
+    """The ε for having both bounds chosen privately; empty for bounds that are typed."""
     in_csv: bool = False
 
-    def read(self) -> DeclaredColumn:
+    def read(self) -> DeclaredColumn | UnboundedColumn:
         """Return the declared column, or refuse what cannot be read, by the name of the column."""
         rules: dict[str, Any] = {"constant": self.constant}
         match self.kind:
+            case "number" if self.choose.strip():
+                return self._read_chosen(rules)
             case "number":
                 low, high = (read_typed_number(each, self.name) for each in (self.low, self.high))
                 step = read_optional_number(self.step, self.name)
@@ -96,6 +102,14 @@ class TypedColumn:
                 missing = self._read_missing(read)
                 return one_of(*(read(each, self.name) for each in listed), missing=missing, **rules)
         return text(**rules)
+
+    def _read_chosen(self, rules: dict[str, Any]) -> UnboundedColumn:
+        """Return the column with bounds that are chosen; refuse bounds that are typed as well."""
+        if self.low.strip() or self.high.strip():
+            raise wrong_field_error(self.name, "bounds, or an ε to have them chosen, and not both")
+        chosen = choose(epsilon=read_typed_number(self.choose, f"ε for the bounds of {self.name}"))
+        step = read_optional_number(self.step, self.name)
+        return between(chosen, None, step, missing=self._read_missing(read_typed_number), **rules)
 
     def _holds_numbers(self, listed: list[str]) -> bool:
         """Say whether a list is one of numbers. In CSV files all is text, so there the list decides."""
@@ -117,6 +131,8 @@ class TypedDeclaration:
     protects: str = ""
     unit: str = ""
     max_rows: str = ""
+    choose_rows: str = ""
+    """The ε for having the rows of one unit chosen privately; empty for a number that is typed."""
     rows: str = ""
     """How many rows there are, where that is public."""
     left: str = ""
@@ -140,6 +156,17 @@ class TypedDeclaration:
             return self._read_budget()
         except UsageError:
             return None
+
+    @property
+    def choice_price(self) -> str:
+        """What all bounds to be chosen cost together; empty where there are none, or an ε cannot be read."""
+        typed = [self.choose_rows] if self.protects == "column" else []
+        typed += [each.choose for each in self.columns if each.kind == "number" and not self.is_graph]
+        try:
+            spent = sum(read_typed_number(each, "ε") for each in typed if each.strip())
+        except UsageError:
+            return ""
+        return f"ε = {spent.normalize():f}" if spent else ""
 
     def read_schema(self) -> Schema:
         """Return what is declared, as a schema file would say it."""
@@ -175,7 +202,16 @@ class TypedDeclaration:
             return _GRAPHS[self.protects](self.left, self.right, degree, of)
         if self.protects != "column" or not self.unit:
             raise wrong_field_error("who is protected", "the column that names a person")
-        return Unit(self.unit, read_typed_whole(self.max_rows, "most rows of one unit"), of)
+        return Unit(self.unit, self._read_max_rows(), of)
+
+    def _read_max_rows(self) -> int | BoundChoice:
+        if not self.choose_rows.strip():
+            return read_typed_whole(self.max_rows, "most rows of one unit")
+        if self.max_rows.strip():
+            raise wrong_field_error(
+                "most rows of one unit", "a number, or an ε to have it chosen, and not both"
+            )
+        return choose(epsilon=read_typed_number(self.choose_rows, "ε for the rows of one unit"))
 
     def _read_budget(self) -> Budget | None:
         if not self.epsilon.strip() and not self.delta.strip():
@@ -201,6 +237,7 @@ def read_declaration(context: ServerContext, fields: Mapping[str, str]) -> Typed
         "protects",
         "unit",
         "max_rows",
+        "choose_rows",
         "rows",
         "left",
         "right",
@@ -236,7 +273,8 @@ def list_budgets(lab: Lab) -> dict[str, str]:
 
 def _read_column(empty: TypedColumn, at: int, fields: Mapping[str, str]) -> TypedColumn:
     said: dict[str, Any] = {
-        name: fields.get(f"{name}-{at}", "")[:20_000] for name in ("low", "high", "step", "values", "missing")
+        name: fields.get(f"{name}-{at}", "")[:20_000]
+        for name in ("low", "high", "step", "values", "missing", "choose")
     }
     kind = fields.get(f"kind-{at}", "")
     constant = bool(fields.get(f"constant-{at}"))

@@ -12,11 +12,17 @@ from pydantic import ValidationError
 
 from sfumato.errors import UsageError
 from sfumato.server.sql.texts import split_statements
-from sfumato.server.wire import BoundedBody, QuestionBody, SingleQuestionBody, SpendBody
+from sfumato.server.wire import BoundedBody, QuestionBody, SingleQuestionBody, SpendBody, TunedBody
 
 EPSILON, ERROR = "epsilon", "error"
 _NUMBER = re.compile(r"[0-9]*[.,]?[0-9]+([eE][+-]?[0-9]{1,2})?\Z|[0-9]+/[0-9]+\Z")
-_NAMES = {"epsilon": "ε", "delta": "δ", "error": "the error", "given": "the rows of a group"}
+_NAMES = {
+    "epsilon": "ε",
+    "delta": "δ",
+    "error": "the error",
+    "given": "the rows of a group",
+    "tune": "ε for tuning",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +38,8 @@ class AskForm:
     given: str = ""
     groups: str = ""
     rows: str = ""
+    tune: str = ""
+    """The ε for picking bounds privately; empty for a question without that."""
     preview: bool = False
     project: str = ""
     """The project whose quota pays; empty for the visitor's own."""
@@ -51,10 +59,19 @@ class AskForm:
             if len(statements) > 1:
                 bare: dict[str, Any] = {"table": None, "steps": None}
                 each = [SingleQuestionBody(sql=text, bounded=bounded, **bare) for text in statements]
-                return QuestionBody(sql=None, together=each, **bare)
-            return QuestionBody(sql=self.sql, bounded=bounded, table=None, steps=None)
+                return QuestionBody(sql=None, together=each, tuned=self.read_tuned(), **bare)
+            return QuestionBody(
+                sql=self.sql, bounded=bounded, tuned=self.read_tuned(), table=None, steps=None
+            )
         except ValidationError:
             raise UsageError("SF-W182", "The question is too long.", most="20,000 characters") from None
+
+    def read_tuned(self) -> TunedBody | None:
+        """Return what picking bounds costs, and for which ε of the question; None where none are picked."""
+        if not self.tune.strip():
+            return None
+        served = None if self.spend == ERROR else _parse_number("epsilon", self.epsilon)
+        return TunedBody(epsilon=_parse_number("tune", self.tune), for_epsilon=served)
 
     def read_spend(self) -> SpendBody:
         """Return what the question may cost, in the one way that was chosen."""
@@ -76,7 +93,7 @@ class AskForm:
     def make_key(self) -> str:
         """Return the key of this form's question: once it is charged, sending the form again is free."""
         said = f"{self.sql}\n{self.spend}\n{self.epsilon}\n{self.delta}\n{self.error}\n{self.error_name}"
-        said += f"\n{self.groups}\n{self.rows}\n{self.project}"
+        said += f"\n{self.groups}\n{self.rows}\n{self.project}" + (f"\n{self.tune}" if self.tune else "")
         return f"page {self.form_key[:64]} {hashlib.sha256(said.encode()).hexdigest()[:16]}"
 
 

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Depends, Form, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
 from pydantic import AfterValidator
 
-from sfumato.errors import SfumatoError
+from sfumato.errors import SfumatoError, UsageError
 from sfumato.lab.session import Session
 from sfumato.server.access import Role, Visitor, allow, open_session
 from sfumato.server.context import ServerContext, get_context
@@ -17,7 +17,13 @@ from sfumato.server.pages.paying import choose_payer, list_payers, open_session_
 from sfumato.server.pages.quote_view import view_quote
 from sfumato.server.pages.release_view import ReleaseView, view_release
 from sfumato.server.pages.rendering import is_partial, render
-from sfumato.server.questions import quote_question, release_question
+from sfumato.server.questions import (
+    quote_question,
+    quote_tuning,
+    release_question,
+    spell_bounds,
+    tune_question,
+)
 from sfumato.server.wire import QuestionBody, SpendBody
 
 if TYPE_CHECKING:
@@ -42,12 +48,14 @@ def read_form(
     given: Typed = "",
     groups: Typed = "",
     rows: Typed = "",
+    tune: Typed = "",
     preview: Typed = "",
     project: Typed = "",
     form_key: Typed = "",
 ) -> AskForm:
     """Return the fields of the form, as they were typed."""
-    form = AskForm(sql, spend, epsilon, delta, error, error_name, given, groups, rows, bool(preview), project)
+    bounds = groups, rows, tune
+    form = AskForm(sql, spend, epsilon, delta, error, error_name, given, *bounds, bool(preview), project)
     return replace(form, form_key=form_key) if form_key else form
 
 
@@ -102,6 +110,26 @@ def build(
     return show_quoted(request, visitor, context, form, asked=True, built=built)
 
 
+@router.post("/ask/tune")
+async def tune(request: Request, visitor: Asker, context: Context, form: Asked) -> HTMLResponse:
+    """Charge for picking the bounds of the question, and show its price and error with them."""
+    return await context.turns.run(_tune, request, visitor, context, form, whose=visitor.name)
+
+
+def _tune(request: Request, visitor: Visitor, context: ServerContext, form: AskForm) -> HTMLResponse:
+    try:
+        question, tuned = form.read_question(), form.read_tuned()
+        if tuned is None:
+            raise UsageError(
+                "SF-W183", "A number is needed here, above zero.", field="ε for tuning", try_="0.05"
+            )
+        payer = choose_payer(context, visitor, form.project)
+        tune_question(context, payer, question, tuned, f"{form.make_key()} tune")
+    except SfumatoError as problem:
+        return show_page(request, visitor, context, form, problem=problem)
+    return show_quoted(request, visitor, context, form, asked=True)
+
+
 @router.post("/ask/release", response_model=None)
 async def release(
     request: Request, visitor: Asker, context: Context, form: Asked
@@ -139,14 +167,27 @@ def show_quoted(
     try:
         question, spend = form.read_question(), form.read_spend()
         payer = choose_payer(context, visitor, form.project)
-        quoted = quote_question(open_session(context, payer), question, spend)
+        session = open_session(context, payer)
+        tuning = price_tuning(session, question)
+        if tuning is not None:  # until it is bought, there are no bounds to quote the question with
+            question = question.model_copy(update={"tuned": None})
+        quoted = quote_question(session, question, spend)
         preview = None
         if form.preview and quoted["admitted"] and quoted.get("price") is not None:
-            preview = rehearse_question(request, context, payer, question, spend)
+            preview = rehearse_question(request, context, payer, spell_bounds(session, question), spend)
     except SfumatoError as problem:
         return show_page(request, visitor, context, form, problem=problem, built=built)
     found: dict[str, Any] = {"quote": view_quote(quoted, payer.project), "preview": preview}
+    found["tuning"] = None if tuning is None else view_quote(tuning, payer.project)
     return show_page(request, visitor, context, form, built=built, **found)
+
+
+def price_tuning(session: Session, question: QuestionBody) -> dict[str, Any] | None:
+    """Return the quote for picking a question's bounds; None where none are wished, or they are bought."""
+    if question.tuned is None:
+        return None
+    quoted = quote_tuning(session, question, question.tuned)
+    return None if quoted["free"] else quoted
 
 
 def show_page(
@@ -160,7 +201,7 @@ def show_page(
     **found: Any,
 ) -> HTMLResponse:
     """Return the page, or for htmx the part with the price."""
-    facts: dict[str, Any] = {"form": form, "quote": None, "preview": None, **found}
+    facts: dict[str, Any] = {"form": form, "quote": None, "tuning": None, "preview": None, **found}
     if is_partial(request):
         # Half a question while it is typed is no failed request; a browser would report one.
         return render(request, visitor, "quote.html", status=200, problem=problem, **facts)

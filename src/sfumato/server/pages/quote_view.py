@@ -8,6 +8,9 @@ from typing import Any
 from sfumato.privacy.exact import format_bound
 from sfumato.server.pages.rendering import format_left, format_number, format_percent
 
+_BIAS = "Estimated bias: "
+"""How the bias of picked bounds begins, which has a line of its own here."""
+
 
 @dataclass(frozen=True, slots=True)
 class QuoteView:
@@ -24,6 +27,8 @@ class QuoteView:
     left_after: str
     spent_share: float
     """Share of what was left before that the question would take."""
+    picked: list[tuple[str, str]]
+    """What was picked for the question and what that leaves out, where its bounds were picked privately."""
     bias: list[str]
     slot: str
     regions: str
@@ -51,12 +56,17 @@ def view_quote(quoted: dict[str, Any], project: str | None = None) -> QuoteView:
         if after is None
         else f"ε = {format_left(after)} ({format_percent(1 - share)} of what is left now)",
         spent_share=share,
-        bias=list(quoted.get("bias") or ()),
+        picked=_list_picked(quoted.get("picked")),
+        bias=[each for each in quoted.get("bias") or () if not each.startswith(_BIAS)],
         slot="" if slot is None else f"{slot:g} s",
         regions="; ".join(quoted.get("regions") or ()),
         why_not="" if admitted else _explain_refusal(quoted, left),
         text=str(quoted.get("text", "")),
     )
+
+
+def _list_picked(picked: dict[str, str] | None) -> list[tuple[str, str]]:
+    return [] if picked is None else [("picked", picked["picked"]), ("estimated bias", picked["bias"])]
 
 
 def _write_error(half: float | None) -> str:

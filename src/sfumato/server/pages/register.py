@@ -23,7 +23,7 @@ from sfumato.server.facts.promise import draw_odds
 from sfumato.server.pages.forms import Answered, Context, Steward, StewardFields, answer_form
 from sfumato.server.pages.rendering import render
 from sfumato.server.steward.sources import UploadedTable, list_databases, list_sources
-from sfumato.server.steward.tables import check_table, register_table
+from sfumato.server.steward.tables import check_table, list_chosen, register_table
 from sfumato.synth import Twin
 from sfumato.viz.icons import icon_key
 
@@ -106,6 +106,7 @@ def register_form(
         problem=_publish_twin(context, name, twin),
         status=200,
         report=report,
+        chosen=list_chosen(context, name),
         table=name,
         twin=twin,
     )

@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING, Any
 from sfumato.curator.catalog.calendar import parse_moment
 from sfumato.curator.catalog.schema_file import Schema, parse_schema, read_fields
 from sfumato.errors import UsageError
+from sfumato.privacy.bound_choice import choose
 from sfumato.server.quiet import hush_steward_warnings
 from sfumato.server.steward.sources import open_source
+from sfumato.server.wire import parse_number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from sfumato.privacy.bound_choice import BoundChoice
     from sfumato.server.context import ServerContext
 
 _NAME = "declaration"
@@ -43,6 +46,12 @@ def check_table(context: ServerContext, name: str, source: Mapping[str, str], sa
         return context.lab.check(name, rows_at, **_words(said)).to_dict()
 
 
+def list_chosen(context: ServerContext, name: str) -> list[str]:
+    """Return the bounds of a table that were chosen privately, each in a sentence. They are public."""
+    table = context.lab.table(name)
+    return [each.describe(table.unit.column) for each in table.chosen]
+
+
 def list_source_columns(context: ServerContext, source: Mapping[str, str]) -> dict[str, str]:
     """Return the columns of a source with the kind of their values, by its types. No row is read."""
     with open_source(context, source, erase=False) as rows_at:
@@ -56,13 +65,24 @@ def draft_table(context: ServerContext, source: Mapping[str, str]) -> str:
 
 
 def advance_table(
-    context: ServerContext, name: str, source: Mapping[str, str], through: Mapping[str, str] | None = None
+    context: ServerContext,
+    name: str,
+    source: Mapping[str, str],
+    through: Mapping[str, str] | None = None,
+    max_rows: int | dict[str, Any] | None = None,
 ) -> Any:
     """Make the next snapshot of a table; return what the declaration did to its rows."""
+    rows = _read_choice(max_rows) if isinstance(max_rows, dict) else max_rows
     moments = {column: parse_moment(text) or text for column, text in (through or {}).items()}
     with open_source(context, source, erase=True) as rows_at, hush_steward_warnings():
-        report = context.lab.advance(name, rows_at, through=moments or None)
+        report = context.lab.advance(name, rows_at, max_rows=rows, through=moments or None)
     return None if report is None else report.to_dict()
+
+
+def _read_choice(said: dict[str, Any]) -> BoundChoice:
+    """Return a bound that is to be chosen, as it was sent."""
+    exact = {name: parse_number(each) for name, each in said.items()}
+    return choose(epsilon=exact.pop("choose"), **exact)
 
 
 def _words(said: Schema) -> dict[str, Any]:

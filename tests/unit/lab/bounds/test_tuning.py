@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 from functools import partial
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import SfumatoError
+from sfumato.lab.bounds.tuning import PickedBounds
 from sfumato.lab.query import Query, TunedQuery
 from sfumato.lab.session import Session
 
@@ -64,7 +66,7 @@ def test_rows_are_picked_for_counts(session: Session) -> None:
     assert tuned.quote(epsilon=1).error()["n"] == query.bounded(rows=rows).quote(epsilon=1).error()["n"]
     assert tuned.quote(epsilon=1).error()["n"] < query.quote(epsilon=1).error()["n"]  # type: ignore[operator]
     said = str(tuned.quote(epsilon=1))
-    assert "estimated bias" in said
+    assert "Estimated bias: about" in said
     assert str(tuned.picked) in said
     assert "picked" not in str(query.quote(epsilon=1))
     assert session.sql("SELECT COUNT(*) AS n FROM visits").tune(epsilon=0.2).picked.receipt.replayed
@@ -205,3 +207,28 @@ def test_an_answer_that_was_kept_before_is_still_found(
         older.setattr("sfumato.lab.query.ranks_all_rows", lambda question: False)
         given = query.release(epsilon=3)
     assert query.release(epsilon=3).to_arrow() == given.to_arrow()
+
+
+def test_tuning_is_quoted_and_what_no_epsilon_serves_is_free(session: Session) -> None:
+    query = session.question("SELECT ward, COUNT(*) AS n FROM visits WHERE cost > 1 GROUP BY ward")
+    before = query.quote(epsilon=1).left
+    quote = query.tuning().quote(epsilon=0.5)
+    assert (quote.epsilon, quote.free) == (Fraction(1, 2), False)
+    assert "each count of units is off by" in str(quote)
+    assert refuse(lambda: query.tuning().quote(share=0.1)).code == "SF-Q217"
+    assert refuse(lambda: query.tune(epsilon=1e-11)).code == "SF-Q218"
+    assert refuse(lambda: query.bounded(rows=2).tune(epsilon=1)).code == "SF-Q216"
+    assert query.quote(epsilon=1).left == before
+    tuned = query.tune(epsilon=0.5)
+    assert query.tuning().quote(epsilon=0.5).free
+    assert f"Estimated bias: {tuned.picked.bias}" in str(tuned.release(epsilon=1))
+    same = PickedBounds.from_dict(tuned.picked.to_dict(), tuned.picked.receipt)
+    assert same == tuned.picked
+
+
+def test_rows_in_many_groups_are_no_more_than_are_used(session: Session) -> None:
+    """Bounds that allow more rows than the table uses of a unit cost nothing, so they are not avoided."""
+    tuned = session.question("SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward").tune(
+        epsilon=5, for_epsilon=10**6
+    )
+    assert tuned.picked.groups * (tuned.picked.rows or 0) >= 12

@@ -67,8 +67,9 @@ def test_a_form_has_one_key_for_each_question() -> None:
         replace(form, epsilon="0.2"),
         replace(form, form_key="y"),
         replace(form, rows="2"),
+        replace(form, tune="2"),
     ]
-    assert len({form.make_key(), *(each.make_key() for each in others)}) == 5
+    assert len({form.make_key(), *(each.make_key() for each in others)}) == 6
     assert len(replace(form, form_key="z" * 500).make_key()) <= 150
 
 

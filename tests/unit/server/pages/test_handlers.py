@@ -107,6 +107,49 @@ def test_a_form_that_is_sent_twice_is_charged_once(clinic: ServedClinic, ada: Br
     assert other.status_code == 403
 
 
+def test_a_question_is_tuned_on_its_page(clinic: ServedClinic, ada: Browser) -> None:
+    """First the price of tuning, then one charge for all that is sent, then the question with bounds."""
+    before = left(clinic)
+    asked = {"sql": "SELECT ward, SUM(cost) AS c FROM visits GROUP BY ward", "epsilon": "1", "tune": "0.25"}
+    priced = ada.post("/ask", **asked).text
+    assert "price of tuning" in priced
+    assert "/ask/release" not in priced
+    refused = ada.post("/ask/release", **asked)
+    assert (refused.status_code, "SF-W127" in refused.text) == (403, True)
+    assert left(clinic) == before
+    tuned = [ada.post("/ask/tune", form_key="one", **asked) for _ in range(2)]
+    assert [each.status_code for each in tuned] == [200, 200]
+    assert left(clinic) == pytest.approx(before - 0.25)
+    for words in ("A unit adds at most", "estimated bias", "/ask/release"):
+        assert words in tuned[0].text
+    assert "price of tuning" not in tuned[0].text
+    preview = ada.post("/ask", preview="on", **asked).text
+    assert "On the twin" in preview
+    assert left(clinic) == pytest.approx(before - 0.25)
+    answer = ada.send("GET", ada.post("/ask/release", **asked).headers["location"]).text
+    assert "Estimated bias: about" in answer
+    assert left(clinic) == pytest.approx(before - 1.25)
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"tune": ""}, "SF-W183"),
+        ({"tune": "x"}, "SF-W183"),
+        ({"tune": "0.25", "rows": "1"}, "SF-Q216"),
+        ({"tune": "0.25", "sql": "SHOW TABLES"}, "SF-Q219"),
+    ],
+)
+def test_what_cannot_be_tuned_says_so(
+    clinic: ServedClinic, ada: Browser, fields: dict[str, str], code: str
+) -> None:
+    before = left(clinic)
+    answer = ada.post("/ask/tune", **{"sql": "SELECT SUM(cost) AS c FROM visits", "epsilon": "1"} | fields)
+    assert answer.status_code in (400, 403)
+    assert code in answer.text
+    assert left(clinic) == before
+
+
 def test_several_statements_are_asked_together(clinic: ServedClinic, ada: Browser) -> None:
     """The page quotes, previews, releases and shows several questions for one charge."""
     before = left(clinic)

@@ -19,7 +19,7 @@ def rank_error(mechanism: ChoiceMechanism, asked: ChosenAggregate, size: int, co
     A mode has so many rows fewer than the most frequent value, a quantile lies so many from its rank.
 
     For one share that is proven (docs/proofs/quantiles.md). With several, one is chosen after the other on up
-    to `levels` levels, and this is what those errors add up to while no place holds more rows than that.
+    to `levels` levels, and this is what those errors add up to while no piece of a place holds more rows.
     """
     if isinstance(mechanism, ModeMechanism):
         return mechanism.shortfall(size, confidence)
