@@ -43,7 +43,7 @@ _SLACK = 2.0**-40  # far above the rounding of the double arithmetic it covers
 _UP = NAT * (1 + _SLACK)
 _LEAST, _LEAST_BESIDE = 0.25, 0.15
 """Part of ε that an order must keep to have a share of δ: alone, and beside a filter of Gaussian DP. There
-the lower orders matter, as most of what needs the others is cheaper by that filter (docs/decisions/0081).
+the lower orders matter, as most of what needs the others is cheaper by that filter (docs/decisions/0082).
 Privacy does not depend on them."""
 _TOO_MUCH = 0.25
 """Largest part of its cap that an order may lose so that one more can share δ. Privacy does not depend on it:
