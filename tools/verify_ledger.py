@@ -116,6 +116,7 @@ class Books:  # what the entries so far say
         normal = None if None in normals else [max(column) for column in zip(*normals, strict=True)]
         total = pure, [max(column) for column in zip(*curves, strict=True)], max(sides), normal
         self.spent.update(dict.fromkeys(family, total))
+        self.terms.update(dict.fromkeys(family, self.terms[f"population:{population}"]))  # one set of caps
         self.regions[population] = body["identity"], set(names)
 
     def move_steps(self, kind: str, body: dict[str, Any]) -> None:  # begins steps, or gives the rest back

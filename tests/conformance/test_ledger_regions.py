@@ -16,12 +16,13 @@ import pytest
 from tests.conformance.stores import KINDS, Store, store_of
 
 from sfumato.errors import BudgetError, LedgerError, PolicyError, UsageError
-from sfumato.ledger import Charge, Charged, Ledger
+from sfumato.ledger import Charge, Charged, Ledger, books
 from sfumato.ledger.api import RegionAccounts, Reserved
 from sfumato.ledger.books import Books, replay_entries
 from sfumato.ledger.chain import Entry
 from sfumato.ledger.transaction import BudgetShortage, Transaction
 from sfumato.privacy import NOTHING, Budget, Cost, Pure, price
+from sfumato.privacy.account import caps as account_caps
 from sfumato.privacy.account import find_dearest
 
 if TYPE_CHECKING:
@@ -210,3 +211,28 @@ def test_no_unit_was_ever_charged_more_than_the_account_that_it_is_in(seed: int)
             state = books.accounts[each[now]]
             assert find_dearest([lost, state.spent]) == state.spent, (seed, step)
     assert any(lost != NOTHING for lost in units.values())
+
+
+def test_regions_have_the_filters_of_their_population(store: Store) -> None:
+    """An account of an older version has no filter of Gaussian DP, and its regions then have none either."""
+    with closing(store.create(timeout=0)) as ledger, pytest.MonkeyPatch.context() as older:
+        older.setattr(books, "caps_of", lambda budget, gaussian=True: account_caps(budget, gaussian=False))
+        ledger.open_account(PEOPLE, BUDGET, "add-remove")
+        older.undo()
+        open_accounts(ledger, A, B)
+        assert ledger.read_allowance(A).caps.gaussian is not None
+        ledger.note_snapshot("visits", FIRST, None, RegionAccounts("id", FIRST, (PEOPLE, A, B)))
+        assert {ledger.read_allowance(name).caps for name in (PEOPLE, A, B)} == {
+            account_caps(BUDGET, gaussian=False)
+        }
+        ledger.export(exported := io.StringIO())
+    entries = map(Entry.from_json, exported.getvalue().splitlines())
+    assert replay_entries(entries).accounts[A].caps.gaussian is None
+
+
+def test_caps_beyond_the_budget_are_refused() -> None:
+    fields = books.write_terms(PEOPLE, BUDGET, "add-remove")
+    for name in ("pure", "side"):
+        forged = {**fields, "caps": {**fields["caps"], name: fields["caps"][name] + 1}}
+        with pytest.raises(LedgerError, match="exceed"):
+            Books().set_terms("account", forged)

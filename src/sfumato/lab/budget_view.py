@@ -216,7 +216,9 @@ def view_population(ledger: Ledger, account: str) -> AccountView:
     readings = [each.spent for each in regions]
     most = max(readings, key=lambda reading: reading.epsilon)
     spent = replace(most, delta=max(reading.delta for reading in readings))
-    return replace(min(regions, key=_order_by_left), name=account, spent=spent, regions=regions)
+    least = min(regions, key=_order_by_left)
+    side = min(each.left_side_delta for each in regions)
+    return replace(least, name=account, spent=spent, left_side_delta=side, regions=regions)
 
 
 def _order_by_left(account: AccountView) -> tuple[float, float]:

@@ -25,7 +25,7 @@ from sfumato.ledger.api import (
 )
 from sfumato.ledger.chain import GENESIS, hash_entry, read_body
 from sfumato.ledger.failures import stale_snapshot_error
-from sfumato.privacy.account import NOTHING, Caps, Cost, find_dearest
+from sfumato.privacy.account import NAT, NOTHING, SIDE, Caps, Cost, find_dearest
 from sfumato.privacy.account import caps as caps_of
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.neighbours import ADD_REMOVE
@@ -249,8 +249,10 @@ class Books:
         names = {*regions.accounts, *(() if old is None else old.accounts)}
         # A unit may be in any other region from now on, and takes all that it was charged with it.
         total = find_dearest(self.accounts[name].spent for name in names)
+        # And it is protected by the same filters wherever it is: the shares of δ of two sets would add up.
+        caps = self.accounts[f"population:{regions.population}"].caps
         for name in names:
-            self.accounts[name] = replace(self.accounts[name], spent=total)
+            self.accounts[name] = replace(self.accounts[name], spent=total, caps=caps)
         self.regions = {**self.regions, regions.population: regions}
 
     def record_draw(self, charge: int, steps: int) -> None:
@@ -283,7 +285,11 @@ class Books:
         self._require(is_relation(fields.get("neighbours")), "its neighbours are malformed")
         self._require(old is None or kind == old.kind == "grant", "it changes a budget that was fixed")
         before = (NOTHING, None) if old is None else (old.spent, old.neighbours)
-        self.accounts[name] = read_terms(self.seq, kind, fields, *before)
+        state = read_terms(self.seq, kind, fields, *before)
+        # Filters of other versions differ, but none has more pure ε or side δ than its budget.
+        most = state.budget.epsilon * NAT, state.budget.side_delta * SIDE
+        self._require(state.caps.pure <= most[0] and state.caps.side <= most[1], "its caps exceed its budget")
+        self.accounts[name] = state
 
     # ---- checks of an entry that someone else wrote --------------------------------------------------------
 

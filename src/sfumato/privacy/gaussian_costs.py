@@ -36,6 +36,8 @@ UNIT = 10**12
 _SLACK = 2.0**-40  # far above the rounding of the double arithmetic it covers
 _LARGEST = 200.0
 """Pure ε above which no cost is computed; no budget of interest could pay it."""
+_LEAST = 2.0**-500
+"""Smaller ε are charged as this one, whose square a double can still hold."""
 _WIDER = 1.01
 """A choice of ε-bounded range is charged as a coin of 1.01·ε/2: the worst one is that of ε/2, and one per
 cent covers all others (docs/proofs/gaussian-filter.md#choices). Privacy depends on it."""
@@ -95,12 +97,12 @@ def _(event: KeyRelease) -> Costs | None:
 
 def price_coin(epsilon: Fraction) -> Costs | None:
     """Return the cost of one coin of randomized response, which dominates every ε-DP mechanism."""
-    return _price_all(_coin_cost, float(epsilon) * (1 + 2.0**-50))
+    return _price_all(_coin_cost, _round_size(epsilon))
 
 
 def price_coin_at(epsilon: Fraction, place: int) -> int | None:
     """Return the cost of a coin at one reserve, as `price_coin` has it: searches ask for many coins."""
-    size, reserve = float(epsilon) * (1 + 2.0**-50), RESERVES[place]
+    size, reserve = _round_size(epsilon), RESERVES[place]
     if size > _LARGEST:
         return None
     return _round_up(_coin_cost(size, reserve), reserve) if size else 0
@@ -108,7 +110,12 @@ def price_coin_at(epsilon: Fraction, place: int) -> int | None:
 
 def price_choice(epsilon: Fraction) -> Costs | None:
     """Return the cost of a choice of ε-bounded range, such as one of the exponential mechanism."""
-    return _price_all(_choice_cost, float(epsilon) * (1 + 2.0**-50))
+    return _price_all(_choice_cost, _round_size(epsilon))
+
+
+def _round_size(epsilon: Fraction) -> float:
+    """Return an ε as a double, rounded up; only 0 is 0, or what is repeated often enough would be free."""
+    return max(float(epsilon), _LEAST) * (1 + 2.0**-50) if epsilon else 0.0
 
 
 @lru_cache(maxsize=4096)
@@ -166,7 +173,7 @@ def _price_squares(
 
     `find_part` says which part of its ε a coin has that costs as much as a cell.
     """
-    most, total = float(largest) * (1 + 2.0**-50), float(squares) * (1 + 2.0**-40)
+    most, total = _round_size(largest), float(squares) * (1 + 2.0**-40)
     if most > _LARGEST:
         return None
     parts = [find_part(most, reserve) for reserve in RESERVES]

@@ -5,23 +5,28 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import mpmath as mp
 import pytest
 
 from sfumato.privacy import (
     ApproxDP,
+    Budget,
     Concentrated,
     DiscreteLaplace,
     Exponential,
     Gaussian,
     Laplace,
     Pure,
+    Repeated,
     Sampled,
     SpreadLaplace,
+    price,
 )
 from sfumato.privacy import gaussian as closed_form
-from sfumato.privacy.events import KeyRelease, SpreadExponential
+from sfumato.privacy.account import caps
+from sfumato.privacy.events import Event, KeyRelease, SpreadExponential
 from sfumato.privacy.gaussian_costs import (
     NO_COST,
     RESERVES,
@@ -32,6 +37,9 @@ from sfumato.privacy.gaussian_costs import (
     price_choice,
     price_coin,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 EPSILONS = [
     Fraction(1, 10**9),
@@ -90,10 +98,10 @@ def test_the_profile_is_dominated_everywhere(reserve: float, multiple: float) ->
 
 
 def test_costs_never_fall_with_epsilon_and_never_rise_with_the_reserve() -> None:
-    for price in (price_coin, price_choice):
+    for find in (price_coin, price_choice):
         before = NO_COST
         for step in range(1, 400):
-            costs = price(Fraction(step, 97) ** 3)
+            costs = find(Fraction(step, 97) ** 3)
             assert costs is not None
             assert all(one <= other for one, other in zip(before, costs, strict=True))
             assert all(one >= other - 2 for one, other in pairwise(costs))
@@ -169,3 +177,23 @@ def test_the_reserve_is_between_a_64th_and_a_16th_of_the_capacity() -> None:
             assert RESERVES[place] <= part * 2.0**power / 16
     assert choose_reserve(RESERVES[0] * 4) == 0
     assert choose_reserve(RESERVES[0] * 3.9) is None
+
+
+@pytest.mark.parametrize("kind", [Pure, Exponential, lambda e: Sampled(Pure(e), Fraction(1, 2))])
+def test_what_is_repeated_often_enough_is_never_free(kind: Callable[[Fraction], Event]) -> None:
+    """An ε below the range of doubles costs a unit of each filter, as often as it is repeated."""
+    event = kind(Fraction(1, 10**330))
+    for _ in range(12):
+        event = Repeated(event, 2**99)
+    total = price(event)
+    assert total.gaussian is not None
+    assert min(*total.gaussian, *total.renyi) >= 2**1188
+    assert not caps(Budget(1, 1e-6)).holds(total)
+
+
+def test_a_sample_of_a_sample_is_never_free() -> None:
+    event: Event = Pure(1)
+    for _ in range(12):
+        event = Sampled(event, Fraction(1, 2**99))
+    assert event.pure()
+    assert not price(event).is_free

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
     from sfumato.privacy.divergences import Curve
 
+_LEAST = Fraction(1, 2**1000)
+"""Smaller ε of a sample are charged as this one."""
 _LARGE = 700  # an ε whose exponential no double holds; sampling is of no help to it
 _MOST_LOSSES = 1025
 """Number of losses that a sum over losses has at most. With fewer the sum is larger, and still a bound."""
@@ -146,7 +148,9 @@ def amplify_epsilon(epsilon: Fraction, rate: Fraction) -> Fraction:
     # Beyond the range of doubles sampling is not credited at all, which is valid.
     if epsilon > _LARGE:
         return epsilon
-    return min(epsilon, round_up(math.log1p(float(rate) * math.expm1(float(epsilon)))))
+    found = round_up(math.log1p(float(rate) * math.expm1(float(epsilon))))
+    # Below the range of doubles it would be 0, and what costs nothing could be repeated for ever.
+    return min(epsilon, max(found, _LEAST))
 
 
 def _shrunk(epsilon: float, rate: Fraction) -> float:
