@@ -136,7 +136,9 @@ class _Finder:
         halves = int(total.step / deviations.step)
         centre = Fraction(deviations.centre, halves)
         if deviations in self._columns:
-            derived[total] = DerivedTotal(Fraction(1, halves), deviations, centre, rows)
+            # Between bounds that are symmetric about 0 both are one sum.
+            if total != deviations:
+                derived[total] = DerivedTotal(Fraction(1, halves), deviations, centre, rows)
             return
         low = math.floor(Fraction(deviations.centre - deviations.bound, halves))
         high = math.ceil(Fraction(deviations.centre + deviations.bound, halves))

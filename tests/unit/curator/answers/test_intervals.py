@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 import sfumato as sf
+from sfumato.curator.answers import intervals
 from sfumato.curator.answers.answer import NoisyAnswer, noise_laws, read_answer
+from sfumato.curator.answers.noise_law import NoiseLaw
 from sfumato.curator.answers.post_processing import compute_figure, compute_interval
 from sfumato.curator.catalog.catalog import declare_table
 from sfumato.curator.catalog.columns import NumberColumn
@@ -26,6 +28,7 @@ from sfumato.curator.question.measurement import (
     VarianceOf,
 )
 from sfumato.curator.question.relation import BaseTable, Name
+from sfumato.noise import GaussianNoise
 
 TABLE = declare_table(
     "t",
@@ -161,3 +164,15 @@ def test_sums_beyond_64_bits_are_kept_whole() -> None:
     assert compute_figure(priced, SumOf(X), noisy)[0] == pytest.approx(
         2**70 * float(priced.measured[0].of.step)
     )
+
+
+@pytest.mark.parametrize("deviation", [Fraction(35, 100), Fraction(3, 4), Fraction(3, 2), Fraction(3)])
+def test_few_rows_with_coarse_gaussian_noise_are_covered(deviation: Fraction) -> None:
+    """Noise of a number of rows that is mostly −1, 0 or 1 has other tails than Gaussian noise."""
+    sums, rows = NoiseLaw.of(GaussianNoise(380 * deviation), 0), NoiseLaw.of(GaussianNoise(deviation), 1)
+    explained = intervals._explained_by((sums, rows), 500, 0.95)
+    drawn = np.random.default_rng(5).normal(size=(2, 40_000)) * float(deviation) * np.array([[380], [1]])
+    moved, more = np.rint(drawn)
+    for mean in (-500.0, -475.0, -100.0, 250.0):
+        covered = explained(np.abs(moved - mean * more), np.full(moved.shape, mean)).mean()
+        assert 0.94 < covered < 0.96  # ten standard errors off

@@ -169,3 +169,12 @@ def test_many_moves_end_near_the_best() -> None:
     lengths = np.square(moves @ found.factor.T).sum(axis=1) + np.square(alone * found.alone).sum(axis=1)
     assert lengths.max() == pytest.approx(1)
     assert found.excess < 1.01
+
+
+@pytest.mark.parametrize("columns", ["SUM(x), AVG(x)", "COUNT(*), SUM(x), AVG(x), AVG(y)"])
+def test_between_symmetric_bounds_a_total_is_the_sum_of_deviations(columns: str) -> None:
+    numbers = {"x": sf.between(-10, 10, step=1), "y": sf.between(0, 7, step=1)}
+    table = declare_table("t", sf.Unit("who", max_rows=2), numbers)
+    resolved = ResolvedQuestion(lambda _: table, parse_question(f"SELECT {columns} FROM t"))
+    priced, alone = price_question(resolved, SPEND), price_question(resolved, replace(SPEND, shaped=False))
+    assert priced.cost.renyi[7] <= alone.cost.renyi[7]
