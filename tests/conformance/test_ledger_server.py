@@ -129,7 +129,7 @@ def test_a_writer_may_charge_and_nothing_more(server: Server) -> None:
         "UPDATE entries SET kind = 'grant'",
         "DELETE FROM answers",
         "UPDATE answers SET answer = '43'",
-        "UPDATE ledger SET version = 5",
+        "UPDATE ledger SET version = 6",
         "UPDATE ledger SET identity = 'x'",
         "DROP TABLE entries",
     ):
@@ -146,7 +146,7 @@ def test_a_writer_may_charge_and_nothing_more(server: Server) -> None:
         ("SF-L103", "ALTER TABLE entries DISABLE TRIGGER entries_stay"),
         ("SF-L103", "DROP TRIGGER entries_stay ON entries"),
         ("SF-L103", "UPDATE ledger SET version = 1"),
-        ("SF-L103", "UPDATE ledger SET version = 5"),
+        ("SF-L103", "UPDATE ledger SET version = 6"),
         ("SF-L103", "ALTER TABLE answers ADD note TEXT"),
         ("SF-L102", "UPDATE ledger SET entries = 2"),
         ("SF-L102", "UPDATE ledger SET head = repeat('0', 64)"),

@@ -10,14 +10,14 @@ import numpy as np
 from conformance.worlds import SPEND
 from sfumato.curator.plan.plan import QuestionPlan, price_question
 from sfumato.curator.plan.resolved import ResolvedQuestion
-from sfumato.curator.plan.shaped_sum import ShapedSum
-from sfumato.curator.plan.shapes import GaussianShape
+from sfumato.curator.plan.shaped.shaped_sum import ShapedSum
+from sfumato.curator.plan.shaped.shapes import GaussianShape
 from sfumato.curator.plan.spend import GaussianSpend, PureSpend
 from sfumato.curator.plan.steps import Choices, DiscoveredKeys
 
 if TYPE_CHECKING:
     from privacy.test_sensitivity import Beside
-    from sfumato.curator.plan.shapes import Shape
+    from sfumato.curator.plan.shaped.shapes import Shape
     from sfumato.curator.plan.steps import QuestionStep
     from sfumato.curator.question.measurement import Question
 

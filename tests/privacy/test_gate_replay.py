@@ -12,7 +12,7 @@ import sfumato as sf
 from sfumato import audit
 from sfumato.curator.plan.resolved import ResolvedQuestion
 from sfumato.curator.plan.sensitivity import ContributionBounds
-from sfumato.curator.plan.shaped_sum import ShapedSum
+from sfumato.curator.plan.shaped.shaped_sum import ShapedSum
 from sfumato.errors import UsageError
 
 COLUMNS = {"age": sf.between(0, 110), "cost": sf.between(-50, 5000), "ward": sf.one_of("A", "B", "C")}

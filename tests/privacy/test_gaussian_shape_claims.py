@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sfumato.audit.catalogue import doors
-from sfumato.curator.plan import gaussian_shapes
+from sfumato.curator.plan.shaped import gaussian_shapes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +26,7 @@ def half_width(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_shaped_questions_keep_their_price(name: str) -> None:
     found = doors._ask_gaussian(doors.SHAPED[name])
     assert found.finding is None
-    assert found.reached > 0.6  # the rows of the unit are in several wards
+    assert found.reached > 0.5  # the rows of the unit are in several wards
 
 
 @pytest.mark.parametrize("name", doors.SHAPED)

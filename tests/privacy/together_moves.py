@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.curator.plan.resolved import ResolvedQuestion
-from sfumato.curator.plan.shaped_sum import ShapedSum
+from sfumato.curator.plan.shaped.shaped_sum import ShapedSum
 from sfumato.curator.plan.spend import GaussianSpend, PureSpend
 from sfumato.curator.plan.steps import PooledSums
 from sfumato.curator.plan.together.plan import plan_together

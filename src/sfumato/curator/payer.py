@@ -16,7 +16,7 @@ from sfumato.engines.rows import list_scans
 from sfumato.errors import EngineError, PolicyError
 from sfumato.ledger import Charge, Released
 from sfumato.ledger.api import Reserved, SnapshotRead, hash_reads, name_project, parse_account
-from sfumato.privacy.account import Allowance, Caps, Cost, Left, left
+from sfumato.privacy.account import Allowance, Caps, Cost, Left, caps, left
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.neighbours import common_relation
 
@@ -184,10 +184,11 @@ class Payer:
         """Return whether no account that pays has a δ, so that all of them add up pure ε."""
         return not any(self.lab.ledger.read_budget(each).delta for each in self.accounts(table))
 
-    def has_gaussian_filter(self, table: Table) -> bool:
-        """Return whether the population's account has a filter of Gaussian DP, which older ones never get."""
+    def has_newest_filters(self, table: Table) -> bool:
+        """Return whether the population's account has the filters that a new one would have."""
         account, *_ = base_accounts(table.population, None)
-        return self.lab.ledger.read_allowance(account).caps.gaussian is not None
+        allowed = self.lab.ledger.read_allowance(account)
+        return allowed.caps == caps(allowed.budget)
 
     def standing(self, plan: Plan[Any, Any], *, in_stretches: bool = False) -> Standing:
         """Return what paying for a plan, at once or in stretches, would do to the accounts.

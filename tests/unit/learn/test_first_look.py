@@ -126,7 +126,13 @@ def test_scaling_none_buys_nothing_first() -> None:
     model = learn.GaussianNB(scaling=None, epsilon=1.0, bounds=(-1, 9), classes=[0, 1])
     charged: list[Any] = []
     budget = type(
-        "Payer", (), {"require": lambda *_: None, "charge": lambda _, event, about: charged.append(event)}
+        "Payer",
+        (),
+        {
+            "budget": sf.Budget(1),
+            "require": lambda *_: None,
+            "charge": lambda _, event, about: charged.append(event),
+        },
     )
     model.set_params(budget=budget()).fit(ROWS, LABELS)
     assert len(charged) == 1

@@ -86,7 +86,7 @@ CHANGES = {
         """UPDATE answers SET nonce = nonce || char(10) || 'answer to first', answer = 'in two lines'
         WHERE charge = 3""",
     ),
-    "newer version": ("SF-L103", "UPDATE ledger SET version = 5"),
+    "newer version": ("SF-L103", "UPDATE ledger SET version = 6"),
     "older version": ("SF-L103", "UPDATE ledger SET version = 1"),
     "no version": ("SF-L103", "DELETE FROM ledger"),
     "more tables": ("SF-L103", "CREATE TABLE notes (note TEXT)"),

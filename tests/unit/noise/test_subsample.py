@@ -130,7 +130,8 @@ def test_audits_of_the_median_pass_the_claim_and_fail_half_the_noise() -> None:
     drawn = np.bincount(
         [BlockMedian(4, 0, 4, Fraction(2)).release([0, 3, 3, 4]) for _ in range(4000)], minlength=5
     )
-    weights = np.exp(-np.array([2, 2, 2, 0, 2]) / 2)  # |2·rank − 4| beyond each output's own ranks, for ε = 2
+    # |2·rank − 4| beyond the ranks of an output, and below 0 as deep as it lies within them, for ε = 2
+    weights = np.exp(-np.array([2, 2, 2, -2, 2]) / 2)
     expected = weights / weights.sum() * 4000
     assert chi2.sf(((drawn - expected) ** 2 / expected).sum(), 4) > FALSE_ALARM
 

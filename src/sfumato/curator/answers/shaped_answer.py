@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.curator.answers.noise_law import BodyCoordinate, Draw, NoiseLaw
-from sfumato.curator.plan.shaped_sum import ShapedSum
+from sfumato.curator.plan.shaped.shaped_sum import ShapedSum
 from sfumato.curator.plan.steps import GAUSSIAN, SHAPED
 from sfumato.noise import GaussianNoise, LaplaceNoise, SimplicesNoise
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.curator.plan.plan import QuestionPlan
-    from sfumato.curator.plan.shapes import LinearForm, ShapedSums
+    from sfumato.curator.plan.shaped.shapes import LinearForm, ShapedSums
 
 
 def match_shape(plan: QuestionPlan, answers: Sequence[Any]) -> QuestionPlan:

@@ -15,8 +15,8 @@ from sfumato.curator.plan.choices import engine_keys, null_places, plan_choices
 from sfumato.curator.plan.noisy_sum import NoisySum
 from sfumato.curator.plan.priced import Plan
 from sfumato.curator.plan.resolved import ResolvedQuestion
-from sfumato.curator.plan.shaped_sum import ShapedSum
-from sfumato.curator.plan.shapes import GaussianShape
+from sfumato.curator.plan.shaped.shaped_sum import ShapedSum
+from sfumato.curator.plan.shaped.shapes import GaussianShape
 from sfumato.curator.plan.spend import PureSpend
 from sfumato.curator.plan.steps import (
     ChoiceStep,
@@ -41,9 +41,9 @@ from sfumato.privacy.events import Parallel, Repeated
 
 if TYPE_CHECKING:
     from sfumato.curator.lower.lowered_value import LoweredValue
-    from sfumato.curator.plan.gaussian_shapes import Weights
     from sfumato.curator.plan.resolved import Tables
-    from sfumato.curator.plan.shapes import ShapedSums
+    from sfumato.curator.plan.shaped.gaussian_shapes import Weights
+    from sfumato.curator.plan.shaped.shapes import ShapedSums
     from sfumato.curator.plan.spend import Needs, Spend, Split
     from sfumato.curator.plan.steps import MeasuredSum
     from sfumato.curator.plan.summands import Summand

@@ -14,8 +14,8 @@ import numpy as np
 
 from sfumato.curator.plan.noisy_sum import NoisySum
 from sfumato.curator.plan.sensitivity import SumSensitivity
-from sfumato.curator.plan.shaped_sum import ShapedSum
-from sfumato.curator.plan.shapes import GaussianShape, Shape
+from sfumato.curator.plan.shaped.shaped_sum import ShapedSum
+from sfumato.curator.plan.shaped.shapes import GaussianShape, Shape
 from sfumato.curator.plan.summands import Summand
 from sfumato.engines.program import CellHistogram, CellSums, KeyedSums
 from sfumato.errors.checked import checked, require_field, require_positive

@@ -103,7 +103,7 @@ def plan_diffusion(
     declared = declare_targeted(rows, check_column_names(features), target, mixed=True)
     sizes = tuple(len(each.categories) for each in declared.listed)
     numbers = len(declared.numbers) + sum(sizes)
-    solve = partial(solve_charged_after, gaussian=payer.has_gaussian_filter(rows.table))
+    solve = partial(solve_charged_after, gaussian=payer.has_newest_filters(rows.table))
     parts = made.plan_split(find_units(made.rows, rows), solve)
     kernel = made.make_kernel(parts, (numbers,), numbers, len(declared.classes), declared.bounds, sizes)
     words = f"ε = {format_short(parts.epsilon)}, δ = {format_short(parts.delta)} for moments and all steps"

@@ -49,6 +49,8 @@ def test_a_project_from_its_first_day_to_its_last(lab: sf.Lab) -> None:
         "delta": 0.0,
         "left_share": 0.25,
         "left_epsilon": 0.25,
+        "side_delta": 0.0,
+        "left_side_delta": 0.0,
         "spent": {"epsilon": 0.75, "delta": 0.0, "proven_by": "the filter of pure ε"},
     }
     changed = found(lab, "project", "change", "returns", "--member", "ben", "--until", "none")

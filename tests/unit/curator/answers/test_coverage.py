@@ -17,8 +17,8 @@ from sfumato.curator.answers.post_processing import compute_figure, compute_inte
 from sfumato.curator.answers.shaped_answer import read_shape
 from sfumato.curator.catalog.catalog import declare_table
 from sfumato.curator.plan.plan import QuestionPlan, plan_question
-from sfumato.curator.plan.shaped_sum import ShapedSum
-from sfumato.curator.plan.shapes import GaussianShape
+from sfumato.curator.plan.shaped.shaped_sum import ShapedSum
+from sfumato.curator.plan.shaped.shapes import GaussianShape
 from sfumato.curator.plan.spend import GaussianSpend, PureSpend, Spend
 from sfumato.curator.plan.steps import GAUSSIAN, SHAPED
 from sfumato.curator.plan.summands import ROWS

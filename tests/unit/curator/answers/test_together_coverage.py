@@ -12,7 +12,7 @@ import sfumato as sf
 from sfumato.curator.answers.answer import NoisyAnswer
 from sfumato.curator.answers.post_processing import compute_figure, compute_interval
 from sfumato.curator.answers.together.estimates import PoolEstimates
-from sfumato.curator.plan.shaped_sum import ShapedSum
+from sfumato.curator.plan.shaped.shaped_sum import ShapedSum
 
 WORKLOADS = {
     "chain": ["", "a", "a, b"],

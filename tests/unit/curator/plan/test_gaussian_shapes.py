@@ -14,8 +14,8 @@ from sfumato.curator.answers.answer import match_kept_form, noise_laws, read_ans
 from sfumato.curator.catalog.catalog import declare_table
 from sfumato.curator.plan.plan import QuestionPlan, price_question
 from sfumato.curator.plan.resolved import ResolvedQuestion
-from sfumato.curator.plan.shaped_sum import ShapedSum
-from sfumato.curator.plan.shapes import GaussianShape
+from sfumato.curator.plan.shaped.shaped_sum import ShapedSum
+from sfumato.curator.plan.shaped.shapes import GaussianShape
 from sfumato.curator.plan.spend import GaussianSpend
 from sfumato.curator.plan.steps import GAUSSIAN
 from sfumato.errors import UsageError

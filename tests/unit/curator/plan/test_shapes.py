@@ -14,8 +14,8 @@ from sfumato.curator.catalog.catalog import declare_table
 from sfumato.curator.gate import encode_answer
 from sfumato.curator.plan.plan import QuestionPlan, price_question
 from sfumato.curator.plan.resolved import ResolvedQuestion
-from sfumato.curator.plan.shaped_sum import ShapedSum
-from sfumato.curator.plan.shapes import Coordinate, Shape
+from sfumato.curator.plan.shaped.shaped_sum import ShapedSum
+from sfumato.curator.plan.shaped.shapes import Coordinate, Shape
 from sfumato.curator.plan.spend import PureSpend, parse_spend, prefers_shape
 from sfumato.curator.plan.steps import SHAPED
 from sfumato.errors import UsageError

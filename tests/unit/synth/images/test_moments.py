@@ -121,7 +121,7 @@ def test_bad_input_is_one_coded_error_before_the_charge(
 
 
 def test_an_account_pays_once_for_the_whole_fit(tmp_path: Path) -> None:
-    account = sf.learn.Account(tmp_path / "fits.ledger", epsilon=1.5, delta=1e-5)
+    account = sf.learn.Account(tmp_path / "fits.ledger", epsilon=1.25, delta=1e-5)
     made = sf.synth.Moments(epsilon=1, delta=1e-6, bounds=(0, 255), classes=[0, 1], budget=account)
     made.fit(IMAGES, LABELS)
     with pytest.raises(sf.errors.BudgetError):

@@ -15,7 +15,7 @@ import numpy as np
 
 from sfumato.curator.answers.noise_law import AddedDraws, Draw, NoiseLaw, NormalNoise
 from sfumato.curator.answers.together.rounding import order_roundings, sum_to
-from sfumato.curator.plan.shaped_sum import ShapedSum
+from sfumato.curator.plan.shaped.shaped_sum import ShapedSum
 from sfumato.curator.plan.steps import POOLED
 from sfumato.curator.plan.together.design import MeasurableForms, WorkloadDesign, count_cells, list_subsets
 from sfumato.curator.plan.together.pool import StrategyItem

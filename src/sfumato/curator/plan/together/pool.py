@@ -12,8 +12,8 @@ import numpy as np
 
 from sfumato.curator.catalog.domains import MOST_CELLS
 from sfumato.curator.plan.noisy_sum import NoisySum
-from sfumato.curator.plan.shaped_sum import ShapedSum
-from sfumato.curator.plan.shapes import ShapedSums
+from sfumato.curator.plan.shaped.shaped_sum import ShapedSum
+from sfumato.curator.plan.shaped.shapes import ShapedSums
 from sfumato.curator.plan.spend import PureSpend
 from sfumato.curator.plan.steps import PooledSums
 from sfumato.curator.plan.summands import Summand, is_sum_over_rows, order_summands
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from sfumato.curator.plan.resolved import Grouping, ResolvedQuestion
     from sfumato.curator.plan.sensitivity import SumSensitivity
-    from sfumato.curator.plan.shapes import LinearForm
+    from sfumato.curator.plan.shaped.shapes import LinearForm
     from sfumato.curator.plan.spend import Spend
     from sfumato.curator.plan.steps import MeasuredSum
     from sfumato.curator.plan.together.design import Floats, Marginal

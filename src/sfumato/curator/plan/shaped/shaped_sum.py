@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from sfumato.curator.plan.sensitivity import SumSensitivity
-from sfumato.curator.plan.shapes import GaussianShape, Shape
+from sfumato.curator.plan.shaped.shapes import GaussianShape, Shape
 from sfumato.errors.checked import checked, require_field
 from sfumato.noise import GaussianNoise, LaplaceNoise, SimplicesNoise
 from sfumato.privacy.canonical import tagged
