@@ -280,6 +280,8 @@ def _look_closer(oracle: Oracle, mean: _TargetMean, target: Feature) -> _Coeffic
     tight, more = tighten_bounds(oracle, mean.rows, _LOOK_SHARE)
     left = 1 - _FIRST - spent - more
     centre, reach = found.centre / target.bound, found.reach / target.bound
+    if reach > _TARGET_CLIP:
+        centre, reach = mean.mean, _TARGET_CLIP
     view = _RegressionView.of(tight, centre, reach)
     if view.drawable(left) and mean.fewest > view.rows_for_all(left):
         weights = view.ask(left)[0].solve_or_average((mean.mean - centre) / reach, mean.noise / reach)
