@@ -66,9 +66,8 @@ _LOOK_SHARE = Fraction(3, 100)
 """Least share of the spend for each look at where targets lie; and the share for each look at features."""
 _MOST_LOOK = Fraction(1, 4)
 """Largest share for a look at targets. Where rows are so few that one needs more, the mean alone is asked."""
-_MANY_ROWS, _MANY_JOINT = 3.0, 2.0
-"""Rows, in those that the products need, from which on all of them are asked for: with a noise of their own,
-and with one that cross products share."""
+_MANY_ROWS = 2.0
+"""Rows, in those that the products need, from which on all of them are asked for."""
 
 
 class LinearRegression(PrivateRegressor):
@@ -280,6 +279,7 @@ def _look_closer(oracle: Oracle, mean: _TargetMean, target: Feature) -> _Coeffic
     tight, more = tighten_bounds(oracle, mean.rows, _LOOK_SHARE)
     left = 1 - _FIRST - spent - more
     centre, reach = found.centre / target.bound, found.reach / target.bound
+    # Targets that fill their bounds are clipped as if nothing were known of them.
     if reach > _TARGET_CLIP:
         centre, reach = mean.mean, _TARGET_CLIP
     view = _RegressionView.of(tight, centre, reach)
@@ -356,7 +356,7 @@ class _RegressionView:
 
     def rows_for_all(self, share: Fraction) -> float:
         """Return from how many rows on all products say more than those along one direction."""
-        return (_MANY_ROWS if self._matrix is None else _MANY_JOINT) * self.rows_needed(share)
+        return _MANY_ROWS * self.rows_needed(share)
 
     def ask(self, share: Fraction, *more: SumBlock) -> tuple[NormalEquations, list[SumAnswer]]:
         """Ask for all products, and for more blocks; return the noisy normal equations and other answers."""
