@@ -262,8 +262,7 @@ def _look_again(oracle: Oracle, mean: _TargetMean) -> _Coefficients | None:
     # By released numbers alone: too few rows would drown in the noise of the matrix.
     if not view.drawable(1 - _FIRST) or mean.fewest < view.rows_needed(1 - _FIRST):
         return None
-    system, _ = view.ask(1 - _FIRST)
-    return view.rescale(system.solve_or_average(0.0, mean.noise / _TARGET_CLIP))
+    return view.rescale(view.ask(1 - _FIRST)[0].solve())
 
 
 def _look_closer(oracle: Oracle, mean: _TargetMean, target: Feature) -> _Coefficients | None:
@@ -284,7 +283,9 @@ def _look_closer(oracle: Oracle, mean: _TargetMean, target: Feature) -> _Coeffic
         centre, reach = mean.mean, _TARGET_CLIP
     view = _RegressionView.of(tight, centre, reach)
     if view.drawable(left) and mean.fewest > view.rows_for_all(left):
-        weights = view.ask(left)[0].solve_or_average((mean.mean - centre) / reach, mean.noise / reach)
+        # The first mean may be off by what was clipped for it, too.
+        doubt = math.hypot(mean.noise, 1 - mean.clip) / reach
+        weights = view.ask(left)[0].solve_or_average((mean.mean - centre) / reach, doubt)
     elif mean.fewest > rows_for_line(oracle, left):
         weights = regress_along(view.rows, view.vector, view.target, left)
     else:
