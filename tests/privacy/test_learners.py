@@ -27,6 +27,7 @@ from sfumato.learn import (
     Scaler,
     StandardScaler,
 )
+from sfumato.learn.linear.regression import _MOST_LOOK
 from sfumato.oracle import moments as moments_room
 from sfumato.oracle.blocks import SumBlock, share_of
 from sfumato.oracle.fit_budget import to_event
@@ -162,24 +163,27 @@ def test_a_regression_keeps_its_price(
     make: Any, spend: dict[str, float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After a first look few rows are asked for their mean again, by pure ε; more for where they lie and then
-    along one direction; many for their products; very many for nothing more."""
+    for their mean there, or along one direction; many for their products; very many for nothing more."""
     budget = make(**spend).fit_budget()
     first = [Pure(budget.aside.epsilon), to_event(share_of(budget.main, budget.first))]
-    monkeypatch.setattr("sfumato.learn.linear.regression._FEW_ROWS", 1e9)
+    monkeypatch.setattr("sfumato.learn.linear.regression._MOST_LOOK", -1)
     few = audited(make, spend, [*first, Pure(budget.alone.epsilon)], [-HUGE, 0.3, HUGE])
-    monkeypatch.setattr("sfumato.learn.linear.regression._FEW_ROWS", -1e9)
+    # From here on rows are asked where they lie, for the largest share that there is for that.
+    monkeypatch.setattr("sfumato.learn.linear.regression._MOST_LOOK", _MOST_LOOK)
+    monkeypatch.setattr("sfumato.learn.linear.regression.share_for_look", lambda *_: _MOST_LOOK)
     monkeypatch.setattr("sfumato.learn.target_range._CLEAR_ROWS", -1e9)
     monkeypatch.setattr("sfumato.learn.linear.regression._MANY_ROWS", 1e9)
-    monkeypatch.setattr("sfumato.learn.linear.regression._MANY_JOINT", 1e9)
+    within = audited(make, spend, budget.events, [-HUGE, HUGE])
+    monkeypatch.setattr("sfumato.learn.linear.one_direction._FEWEST", -1e9)
     along = audited(make, spend, budget.events, [-HUGE, HUGE])
     monkeypatch.setattr("sfumato.learn.linear.regression._MANY_ROWS", -1e9)
-    monkeypatch.setattr("sfumato.learn.linear.regression._MANY_JOINT", -1e9)
     many = audited(make, spend, budget.events, [-HUGE, HUGE])
     monkeypatch.setattr("sfumato.learn.linear.normal_equations._CLOSE", 1e300)
     once = audited(make, spend, first, [-HUGE, HUGE])
-    assert (few.finding, along.finding, many.finding, once.finding) == (None, None, None, None)
+    findings = [each.finding for each in (few, within, along, many, once)]
+    assert findings == [None] * 5
     assert few.reached > 0.9
-    assert min(many.reached, once.reached) > 0.5
+    assert min(within.reached, many.reached, once.reached) > 0.5
     assert along.reached > 0.3
 
 

@@ -112,9 +112,26 @@ def share_for_mean(oracle: Oracle, target: Feature, rows: float) -> Fraction:
     whole = TargetRange(0, target.bound)
     (noise,) = oracle.noise([build_mean_block(target, whole)], oracle.budget.main)
     needed = math.sqrt(2) * noise.deviation / (2 * whole.reach) / (_MEAN_ERROR * rows)
-    # Laplace noise falls with the share, Gaussian noise with its root.
-    needed = needed if isinstance(oracle.budget.main, PureSpend) else needed**2
-    return Fraction(min(1.0, max(_LEAST_SHARE, needed))).limit_denominator(10**6)
+    return _to_share(max(_LEAST_SHARE, _share_ratio(oracle, needed)))
+
+
+def share_for_look(oracle: Oracle, rows: float, least: Fraction) -> Fraction:
+    """Return the share, at least this, for which a histogram of so many targets decides anything."""
+    (noise,) = oracle.noise([SumBlock((COUNT,), 1, 1)], share_of(oracle.budget.main, least))
+    needed = _CLEAR_ROWS * noise.deviation / max(1.0, rows)
+    return max(least, _to_share(float(least) * _share_ratio(oracle, needed)))
+
+
+def _share_ratio(oracle: Oracle, noise: float) -> float:
+    """Return how many times the share makes noise so many times smaller.
+
+    Laplace noise falls with the share, Gaussian noise with its root.
+    """
+    return noise if isinstance(oracle.budget.main, PureSpend) else noise**2
+
+
+def _to_share(share: float) -> Fraction:
+    return Fraction(min(1.0, share)).limit_denominator(10**6)
 
 
 def locate_target(

@@ -15,7 +15,7 @@ import numpy as np
 
 from sfumato.curator.lower.computed import divide_toward_zero, sum_values
 from sfumato.learn.cells import clip_value
-from sfumato.oracle.blocks import Constant, Multiply, SumBlock
+from sfumato.oracle.blocks import COUNT, Constant, Multiply, SumBlock, share_of
 from sfumato.oracle.moments import build_cross_block
 
 if TYPE_CHECKING:
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 # Chosen with benchmarks/learners_unseen.py, on its development tables. Privacy needs the first two to add up
 # to at most 1.
 _DIRECTION_SHARE, _LINE_SHARE = Fraction(7, 10), Fraction(3, 10)
+_LINE_SUMS = 5
+_FEWEST = 50.0
+"""Rows, in deviations of a count for the share of one sum of a line, from which on a line is asked for."""
 _ALONG = 2**10
 """The whole number that stands for the furthest that a row is counted along the direction."""
 _FURTHEST = 3.0
@@ -38,6 +41,13 @@ _FURTHEST = 3.0
 _WEIGHT = 2**12
 _SHRINKAGE = 2.0
 """A slope whose square is within so many variances of its noise counts nothing."""
+
+
+def rows_for_line(oracle: Oracle, share: Fraction) -> float:
+    """Return from how many rows on a line says more than the mean."""
+    one = share_of(oracle.budget.main, share * _LINE_SHARE / _LINE_SUMS)
+    (noise,) = oracle.noise([SumBlock((COUNT,), 1, 1)], one)
+    return _FEWEST * noise.deviation
 
 
 def regress_along(oracle: Oracle, vector: Sequence[Feature], target: Feature, share: Fraction) -> Floats:
@@ -82,7 +92,7 @@ def _fit_line(
         Multiply(one.value, target.value),
         Multiply(along, target.value),
     ]
-    blocks = [SumBlock.within([each], oracle.declared.ranges, Fraction(1, len(terms))) for each in terms]
+    blocks = [SumBlock.within([each], oracle.declared.ranges, Fraction(1, _LINE_SUMS)) for each in terms]
     answers = oracle.sums(blocks, share=share)
     ones, mixed, squares, upper, lower = (float(each.values[0, 0]) for each in answers)
     # In halves of the bounds: a step of `along` is worth this much of a feature.

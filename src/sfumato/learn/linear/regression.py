@@ -17,10 +17,16 @@ from sfumato.learn.base.supervised import PrivateRegressor
 from sfumato.learn.cells import clip_value
 from sfumato.learn.first_look import wants_look
 from sfumato.learn.linear.normal_equations import NormalEquations
-from sfumato.learn.linear.one_direction import regress_along
-from sfumato.learn.target_range import locate_target, tighten_bounds
+from sfumato.learn.linear.one_direction import regress_along, rows_for_line
+from sfumato.learn.target_range import (
+    build_mean_block,
+    locate_target,
+    read_mean,
+    share_for_look,
+    tighten_bounds,
+)
 from sfumato.oracle.arrays.integer_rows import ONE, RowTransform
-from sfumato.oracle.blocks import COUNT, Add, Constant, Multiply, SumBlock, share_of
+from sfumato.oracle.blocks import Add, Constant, Multiply, SumBlock, share_of
 from sfumato.oracle.declared import Feature
 from sfumato.oracle.moments import (
     MomentMatrix,
@@ -33,6 +39,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.curator.plan.noisy_sum import NoisyBlock
+    from sfumato.learn.target_range import TargetRange
     from sfumato.oracle.protocol import Oracle, SumAnswer
 
     Floats = NDArray[np.float64]
@@ -56,12 +63,11 @@ _MIN_SIGNAL = 7.0
 _PRIOR = 0.25
 """Prior deviation of the mean of the target, in bounds."""
 _LOOK_SHARE = Fraction(3, 100)
-"""Share of the spend for each look at where targets, or features, lie."""
-_FEW_ROWS = 8.0
-"""Rows, in deviations of a count for such a share, below which the mean alone is asked for."""
-_MANY_ROWS, _MANY_JOINT = 3.0, 2.0
-"""Rows, in those that the products need, from which on all of them are asked for: with a noise of their own,
-and with one that cross products share."""
+"""Least share of the spend for each look at where targets lie; and the share for each look at features."""
+_MOST_LOOK = Fraction(1, 4)
+"""Largest share for a look at targets. Where rows are so few that one needs more, the mean alone is asked."""
+_MANY_ROWS = 2.0
+"""Rows, in those that the products need, from which on all of them are asked for."""
 
 
 class LinearRegression(PrivateRegressor):
@@ -176,10 +182,14 @@ class _TargetMean:
         return min(self.clip, max(-self.clip, self.clip * (self.upper - self.lower) / self.rows))
 
     @property
+    def noise(self) -> float:
+        """Deviation of the noise of the mean."""
+        return math.sqrt(2 * self.variance) * self.clip / self.rows
+
+    @property
     def shrunk(self) -> float:
         """The mean, shrunk towards the middle of the bounds as far as the noise reaches."""
-        noise = 2 * self.variance * self.clip**2 / self.rows**2
-        return self.mean * _PRIOR**2 / (_PRIOR**2 + noise)
+        return self.mean * _PRIOR**2 / (_PRIOR**2 + self.noise**2)
 
 
 def _choose_clip(variance: float, rows: float) -> float:
@@ -256,24 +266,40 @@ def _look_again(oracle: Oracle, mean: _TargetMean) -> _Coefficients | None:
 
 
 def _look_closer(oracle: Oracle, mean: _TargetMean, target: Feature) -> _Coefficients | None:
-    """Find where targets and features lie, then ask for all products, or along one direction.
+    """Find where targets and features lie, then ask for all products, along one direction, or for the mean.
 
-    None where rows are too few for either, by what was released: nothing more was asked then.
+    None where rows are too few to find targets, by what was released: nothing more was asked then.
     """
-    (noise,) = oracle.noise([SumBlock((COUNT,), 1, 1)], share_of(oracle.budget.main, _LOOK_SHARE))
-    # From here on pure ε can no longer take the place of the rest.
-    if mean.fewest < _FEW_ROWS * noise.deviation:
+    share = share_for_look(oracle, mean.fewest, _LOOK_SHARE)
+    if share > _MOST_LOOK:
         return None
-    found, spent = locate_target(oracle, target, mean.rows, _LOOK_SHARE)
+    # From here on pure ε can no longer take the place of the rest.
+    found, spent = locate_target(oracle, target, mean.rows, share)
     tight, more = tighten_bounds(oracle, mean.rows, _LOOK_SHARE)
     left = 1 - _FIRST - spent - more
-    view = _RegressionView.of(tight, found.centre / target.bound, found.reach / target.bound)
-    middles, halves = tight.declared.middles, tight.declared.halves
+    centre, reach = found.centre / target.bound, found.reach / target.bound
+    # Targets that fill their bounds are clipped as if nothing were known of them.
+    if reach > _TARGET_CLIP:
+        centre, reach = mean.mean, _TARGET_CLIP
+    view = _RegressionView.of(tight, centre, reach)
     if view.drawable(left) and mean.fewest > view.rows_for_all(left):
-        weights = view.ask(left)[0].solve()
-    else:
+        # The first mean may be off by what was clipped for it, too.
+        doubt = math.hypot(mean.noise, 1 - mean.clip) / reach
+        weights = view.ask(left)[0].solve_or_average((mean.mean - centre) / reach, doubt)
+    elif mean.fewest > rows_for_line(oracle, left):
         weights = regress_along(view.rows, view.vector, view.target, left)
+    else:
+        return _ask_mean_within(oracle, target, found, left)
+    middles, halves = tight.declared.middles, tight.declared.halves
     return replace(view.rescale(weights), within=(middles - halves, middles + halves))
+
+
+def _ask_mean_within(oracle: Oracle, target: Feature, found: TargetRange, share: Fraction) -> _Coefficients:
+    """Ask for the mean of targets within their range alone, where rows are too few for anything else."""
+    (answer,) = oracle.sums([build_mean_block(target, found)], share=share)
+    mean = found.centre + found.reach * read_mean(answer, found).shrunk
+    none = np.zeros(len(oracle.declared.features))
+    return _Coefficients(none, target.middle + target.half * mean / target.bound)
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,7 +357,7 @@ class _RegressionView:
 
     def rows_for_all(self, share: Fraction) -> float:
         """Return from how many rows on all products say more than those along one direction."""
-        return (_MANY_ROWS if self._matrix is None else _MANY_JOINT) * self.rows_needed(share)
+        return _MANY_ROWS * self.rows_needed(share)
 
     def ask(self, share: Fraction, *more: SumBlock) -> tuple[NormalEquations, list[SumAnswer]]:
         """Ask for all products, and for more blocks; return the noisy normal equations and other answers."""
