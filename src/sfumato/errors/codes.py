@@ -476,6 +476,7 @@ CODES: dict[str, str] = {
     "SF-L312": "A lab's ledger is in its folder, or in a database whose address has this form, with the schema after #.",
     "SF-L313": "Only a ledger in a database has an address.",
     "SF-L314": "sfumato copies ledgers that are files. Use the database's own tools, such as pg_dump, and compare what was restored with the newest receipts.",
+    "SF-L315": "An answer to questions that were asked together, or to several levels of groups, names the sums that were measured for it. One of these names is unknown here, so the answer is not shown rather than read wrongly. Nothing was charged.",
     "SF-L306": "An account is population:<name> or quota:<population>:<analyst>; no part is empty or holds a colon.",
     # pictures
     "SF-V101": 'PNG, SVG and HTML need the plot extra: pip install "sfumato[plot]". JSON works without.',

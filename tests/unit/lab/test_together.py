@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -213,3 +214,51 @@ def test_a_public_number_of_rows_is_met(tmp_path: Any, spend: dict[str, Any]) ->
     lab.register("t", ROWS, unit=sf.ROW, columns=columns, budget=budget, neighbours=sf.REPLACE_ONE, rows=600)
     total, ward = lab.session().ask_together([TOTAL, WARD]).release(**spend)
     assert _counts(total) == _counts(ward) == {(): 600}
+
+
+TWO_PAYERS = [
+    ["SELECT AVG(f) AS f FROM t", "SELECT ward, COUNT(*) AS n, AVG(b) AS b FROM t GROUP BY ward"],
+    ["SELECT AVG(c) AS c FROM t", "SELECT ward, COUNT(*) AS n, AVG(b) AS b FROM t GROUP BY ward"],
+]
+
+
+@pytest.mark.parametrize("asked", TWO_PAYERS)
+@pytest.mark.parametrize("order", [("approximate", "pure"), ("pure", "approximate")])
+def test_a_kept_answer_is_read_alike_by_all_who_may_ask(
+    tmp_path: Any, asked: list[str], order: tuple[str, str]
+) -> None:
+    """Quotas with and without δ prefer different shapes of noise; what was measured is read as it was."""
+    lab = _create_lab_of_two(tmp_path)
+    first, again = (lab.session(who).ask_together(asked).release(epsilon=1) for who in order)
+    assert all(each.receipt.replayed for each in again)
+    for one, other in zip(first, again, strict=True):
+        assert other.to_arrow() == one.to_arrow()
+        assert other.interval() == one.interval()
+
+
+def _create_lab_of_two(tmp_path: Any) -> Any:
+    draw = np.random.default_rng(7)
+    rows = {name: draw.integers(low, high, 600) for name, low, high in [("c", 100, 201), ("b", 0, 10)]}
+    table = pa.table({"who": np.arange(600), "ward": ROWS["ward"], "f": rows["b"], **rows})
+    columns = {
+        "ward": sf.one_of("A", "B", "C", missing="A"),
+        "c": sf.between(100, 200, step=1),
+        "b": sf.between(0, 9, step=1),
+        "f": sf.between(0, 10, step=1, missing=0),
+    }
+    lab = sf.create(tmp_path / "lab")
+    unit = sf.Unit("who", max_rows=1)
+    lab.register("t", table, unit=unit, columns=columns, budget=sf.Budget(epsilon=100, delta=1e-3))
+    lab.grant("pure", epsilon=50)
+    lab.grant("approximate", epsilon=50, delta=1e-6)
+    return lab
+
+
+def test_an_answer_with_unknown_sums_is_not_read(session: Any) -> None:
+    """Rather than read wrongly: what is kept names what was measured."""
+    plan = session.ask_together([WARD, TOTAL])._plan({"epsilon": 1})
+    pool, (item, *_) = plan.subject.pools[0], plan.subject.strategies[0]
+    assert pool.measure(item, plan.spend).noise is not None
+    with pytest.raises(SfumatoError) as refused:
+        pool.measure(replace(item, block="another"), plan.spend)
+    assert refused.value.code == "SF-L315"

@@ -85,7 +85,7 @@ class PoolEstimates:
     def _list_measurable(self) -> Iterator[MeasurableForms]:
         for item, noise in zip(self._items, self._noises, strict=True):
             variance = _EXACT if noise is None else max(_EXACT, float(noise.moments.variance))
-            forms = self._pool.forms(self._pool.blocks[item.block])
+            forms = self._pool.forms(self._pool.blocks[self._pool.find_block(item.block)])
             yield MeasurableForms(item.keys, forms, variance, free=noise is None)
 
     def sum_question(self, resolved: ResolvedQuestion) -> NDArray[Any]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -27,15 +28,16 @@ from sfumato.curator.plan.together.design import (
 )
 from sfumato.curator.plan.together.shares import GRAINS, choose_shares, round_shares
 from sfumato.engines.program import CellSums
+from sfumato.errors import LedgerError
 from sfumato.errors.checked import checked, require_field
 from sfumato.privacy.canonical import canonical_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from sfumato.curator.plan.resolved import Grouping, ResolvedQuestion
     from sfumato.curator.plan.sensitivity import SumSensitivity
-    from sfumato.curator.plan.shapes import LinearForm
+    from sfumato.curator.plan.shapes import GaussianShape, LinearForm, Shape
     from sfumato.curator.plan.spend import Spend
     from sfumato.curator.plan.steps import MeasuredSum
     from sfumato.curator.plan.together.design import Floats, Marginal
@@ -55,10 +57,20 @@ class PooledQuestion:
     shaped: bool = False
 
     @property
-    def shape(self) -> ShapedSums | None:
-        """The shape of its sums, where noise is independent by coordinate."""
-        found = self.resolved.shaped if self.shaped else None
+    def possible_shape(self) -> ShapedSums | None:
+        """The shape that its sums can have, where noise is independent by coordinate."""
+        found = self.resolved.shaped
         return None if found is None or found.shape.columns else found
+
+    @property
+    def shape(self) -> ShapedSums | None:
+        """The shape of its sums, if its noise would have one."""
+        return self.possible_shape if self.shaped else None
+
+    def with_shape_of(self, names: Collection[str]) -> PooledQuestion:
+        """Return the question whose noise has a shape if its shape is among those named."""
+        found = self.possible_shape
+        return replace(self, shaped=found is not None and name_block(found.shape) in names)
 
 
 def can_pool(resolved: ResolvedQuestion) -> bool:
@@ -75,8 +87,8 @@ class StrategyItem:
     """Sums by some of the keys of a pool, measured with a part of the whole spend."""
 
     keys: tuple[int, ...]
-    block: int
-    """Place of what is measured among the blocks of the pool."""
+    block: str
+    """Name of what is measured, which no plan of another spend or payer changes."""
     part: Fraction
 
     def __post_init__(self) -> None:
@@ -88,6 +100,12 @@ BaseSum = tuple[Summand, "Marginal | None"]
 its own."""
 Block = int | ShapedSums
 """What is measured at once in a cell: one of the base sums, or the coordinates of a shape."""
+
+
+def name_block(named: BaseSum | Shape | GaussianShape) -> str:
+    """Return the name of a sum or a shape in what is kept."""
+    written = canonical_json(list(named) if isinstance(named, tuple) else named)
+    return hashlib.sha256(written.encode()).hexdigest()
 
 
 class Pool:
@@ -187,6 +205,31 @@ class Pool:
         shapes = {canonical_json(each.shape.shape): each.shape for each in self.questions if each.shape}
         return (*range(len(self.sums)), *(shapes[name] for name in sorted(shapes)))
 
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The names of all blocks, in their order."""
+        found = [name_block(each.shape) for each in self.blocks if not isinstance(each, int)]
+        return (*map(name_block, self.sums), *found)
+
+    def find_block(self, name: str) -> int:
+        """Return the place of what has this name in a kept answer."""
+        if name not in self.names:
+            raise LedgerError(
+                "SF-L315",
+                "The answer that is kept to these questions has sums that they do not ask for.",
+                sums=name,
+                why="another version of sfumato may have measured it",
+                try_="the version that released it, or another epsilon",
+            )
+        return self.names.index(name)
+
+    def with_blocks(self, names: Collection[str]) -> Pool:
+        """Return the pool of the same questions in which what has these names can be measured."""
+        return Pool([each.with_shape_of(names) for each in self.questions])
+
+    def _item(self, keys: Marginal, block: int, part: Fraction) -> StrategyItem:
+        return StrategyItem(keys, self.names[block], part)
+
     def forms(self, block: Block) -> Floats:
         """Return what is measured in terms of the base sums, each of these in units of its bound."""
         if isinstance(block, int):
@@ -244,20 +287,20 @@ class Pool:
         own = self.own_items(spend)
         pool = sum(own.values(), start=Fraction(0))
         if not pool:
-            return tuple(StrategyItem(*each, part) for each, part in sorted(own.items()))
+            return tuple(self._item(*each, part) for each, part in sorted(own.items()))
         items = self._list_items(own)
         design = self.make_design([each for each, _ in items], spend, own)
         start = np.array([float(own.get(each, Fraction(0)) / pool) for each, _ in items])
         shares = choose_shares(design, start, spend)
         if shares is start:
-            return tuple(StrategyItem(*each, part) for each, part in sorted(own.items()))
+            return tuple(self._item(*each, part) for each, part in sorted(own.items()))
         grains = round_shares(shares)
-        kept = [
-            StrategyItem(*each, pool * Fraction(many, GRAINS))
+        # In the order of `items`, which is that of marginals and blocks.
+        return tuple(
+            self._item(*each, pool * Fraction(many, GRAINS))
             for (each, free), many in zip(items, grains, strict=True)
             if many or free
-        ]
-        return tuple(sorted(kept, key=lambda each: (each.keys, each.block)))
+        )
 
     def _list_items(
         self, own: dict[tuple[Marginal, int], Fraction]
@@ -365,7 +408,8 @@ class Pool:
 
     def measure(self, item: StrategyItem, spend: Spend) -> MeasuredSum:
         """Return what one item of a strategy measures, with its noise."""
-        block, sensitivity = self.blocks[item.block], self.sensitivity(item.keys, self.blocks[item.block])
+        block = self.blocks[self.find_block(item.block)]
+        sensitivity = self.sensitivity(item.keys, block)
         if isinstance(block, int):
             summand = list(self.sums)[block][0]
             noise = spend.noise(sensitivity, item.part) if sensitivity.l1 else None
