@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,9 +12,13 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.curator.plan.together.plan import require_together
+from sfumato.curator.catalog.catalog import declare_table
+from sfumato.curator.plan.resolved import ResolvedQuestion
+from sfumato.curator.plan.spend import PureSpend
+from sfumato.curator.plan.together.plan import plan_together, require_together
 from sfumato.errors import SfumatoError
 from sfumato.privacy.neighbours import Neighbours
+from sfumato.queries.sql import parse_question
 
 DRAW = np.random.default_rng(7)
 ROWS = pa.table(
@@ -262,3 +267,32 @@ def test_an_answer_with_unknown_sums_is_not_read(session: Any) -> None:
     with pytest.raises(SfumatoError) as refused:
         pool.measure(replace(item, block="another"), plan.spend)
     assert refused.value.code == "SF-L315"
+
+
+SHARED_SUMS = [
+    [
+        "SELECT AVG(x) AS a, SUM(x) AS s FROM t",
+        "SELECT ward, SUM(x) AS s, COUNT(*) AS n FROM t GROUP BY ward",
+    ],
+    ["SELECT AVG(x) AS a, SUM(x) AS s FROM t", "SELECT ward, SUM(x) AS s, SUM(y) AS y FROM t GROUP BY ward"],
+]
+
+
+@pytest.mark.parametrize("asked", SHARED_SUMS)
+@pytest.mark.parametrize("squares", [False, True])
+def test_a_sum_may_be_part_of_one_shape_and_follow_from_another(asked: list[str], squares: bool) -> None:
+    """No number has more noise than alone then, either."""
+    columns = {
+        "ward": sf.one_of("A", "B", "C", missing="A"),
+        "x": sf.between(-10, 31, step=1),
+        "y": sf.between(3, 8, step=1, missing=3),
+    }
+    table = declare_table("t", sf.Unit("who", max_rows=1), columns)
+    resolved = [ResolvedQuestion({"t": table}.__getitem__, parse_question(sql)) for sql in asked]
+    spend = PureSpend(Fraction(1), squares=squares)
+    (pool,) = plan_together(resolved, spend).subject.pools
+    own = pool.own_items(spend)
+    design = pool.make_design(sorted(own), spend, own)
+    shares = np.array([float(own[each] / sum(own.values())) for each in sorted(own)])
+    found = design.variances(shares**2)
+    assert all(one <= each.alone * 1.001 for one, each in zip(found, design.asked, strict=True))

@@ -28,12 +28,13 @@ from sfumato.curator.plan.together.design import (
 )
 from sfumato.curator.plan.together.shares import GRAINS, choose_shares, round_shares
 from sfumato.engines.program import CellSums
-from sfumato.errors import LedgerError
+from sfumato.errors import LedgerError, PolicyError
 from sfumato.errors.checked import checked, require_field
+from sfumato.noise import SimplicesNoise
 from sfumato.privacy.canonical import canonical_json
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from sfumato.curator.plan.resolved import Grouping, ResolvedQuestion
     from sfumato.curator.plan.sensitivity import SumSensitivity
@@ -108,6 +109,16 @@ def name_block(named: BaseSum | Shape | GaussianShape) -> str:
     return hashlib.sha256(written.encode()).hexdigest()
 
 
+def _rests_on(
+    shape: ShapedSums, summand: Summand, derived: Mapping[BaseSum, tuple[ShapedSums, LinearForm]]
+) -> bool:
+    """Return whether a shape is made of a sum, or of others that follow from it."""
+    return any(
+        each == summand or ((each, None) in derived and _rests_on(derived[each, None][0], summand, derived))
+        for each in shape.shape.sums
+    )
+
+
 class Pool:
     """The keys, sums and marginals of questions about the same rows."""
 
@@ -159,13 +170,14 @@ class Pool:
     @cached_property
     def _derived(self) -> dict[BaseSum, tuple[ShapedSums, LinearForm]]:
         """The sums that follow from others: a sum of values from deviations and the number of values."""
-        return {
-            (summand, None): (each.shape, form)
-            for each in self.questions
-            if each.shape is not None
-            for summand, form in each.shape.estimates.items()
-            if summand not in each.shape.shape.sums
-        }
+        found: dict[BaseSum, tuple[ShapedSums, LinearForm]] = {}
+        shapes = [each.shape for each in self.questions if each.shape is not None]
+        for shape in shapes:
+            for summand, form in shape.estimates.items():
+                # A shape of one question may be made of a sum that follows from the shape of another.
+                if (summand, None) not in found and not _rests_on(shape, summand, found):
+                    found[summand, None] = shape, form
+        return found
 
     @cached_property
     def base(self) -> dict[BaseSum, int]:
@@ -182,21 +194,24 @@ class Pool:
     def rows_of_sums(self) -> Floats:
         """Every sum in terms of the base sums, each in units of its bound."""
         found = np.zeros((len(self.sums), len(self.base)))
-        for (named, at), bound in zip(self.sums.items(), self.bounds, strict=True):
-            if named in self.base:
-                found[at, self.base[named]] = 1.0
-            else:
-                shape, form = self._derived[named]
-                found[at] = np.array(form, dtype=np.float64) @ self._coordinates(shape) / bound
+        for named, at in self.sums.items():
+            found[at] = self._in_base(named)
         return found
+
+    def _in_base(self, named: BaseSum) -> Floats:
+        if named in self.base:
+            return np.asarray(np.eye(len(self.base))[self.base[named]])
+        shape, form = self._derived[named]
+        bound = self.bounds[self.sums[named]]
+        return np.asarray(np.array(form, dtype=np.float64) @ self._coordinates(shape) / bound)
 
     def _coordinates(self, shaped: ShapedSums) -> Floats:
         """Return the coordinates of a shape in terms of the base sums, which are in units of their bounds."""
         found = np.zeros((len(shaped.shape.coordinates), len(self.base)))
         for place, summand in enumerate(shaped.shape.sums):
-            named = (summand, None)
+            whole = self._in_base((summand, None)) * self.bounds[self.sums[summand, None]]
             for row, each in zip(found, shaped.shape.coordinates, strict=True):
-                row[self.base[named]] = each.weights[place] / each.divisor * self.bounds[self.sums[named]]
+                row += each.weights[place] / each.divisor * whole
         return found
 
     @cached_property
@@ -293,14 +308,46 @@ class Pool:
         start = np.array([float(own.get(each, Fraction(0)) / pool) for each, _ in items])
         shares = choose_shares(design, start, spend)
         if shares is start:
-            return tuple(self._item(*each, part) for each, part in sorted(own.items()))
+            return self._require_known(own, spend)
         grains = round_shares(shares)
         # In the order of `items`, which is that of marginals and blocks.
-        return tuple(
+        found = tuple(
             self._item(*each, pool * Fraction(many, GRAINS))
             for (each, free), many in zip(items, grains, strict=True)
             if many or free
         )
+        return found if self._is_known_from(found, spend) else self._require_known(own, spend)
+
+    def _require_known(
+        self, own: dict[tuple[Marginal, int], Fraction], spend: Spend
+    ) -> tuple[StrategyItem, ...]:
+        """Return what the questions would measure alone, from which all that is asked must follow."""
+        items = tuple(self._item(*each, part) for each, part in sorted(own.items()))
+        if not self._is_known_from(items, spend):
+            raise PolicyError(
+                "SF-Q228",
+                "Some of these numbers have too much less noise than others to be put together.",
+                why="computed in floating-point numbers, the others would be lost",
+                try_="release() of each question by itself",
+            )
+        return items
+
+    def design_of(self, items: Sequence[StrategyItem], spend: Spend) -> WorkloadDesign:
+        """Return the design in which a strategy is measured, with the variances of its noise."""
+        measurable = [self._measurable_of(each, spend) for each in items]
+        return WorkloadDesign(self.sizes, measurable, list(self.list_asked()))
+
+    def _is_known_from(self, items: Sequence[StrategyItem], spend: Spend) -> bool:
+        """Return whether all that is asked follows from a strategy, in the form in which it is read."""
+        return self.with_blocks({each.block for each in items}).design_of(items, spend).keeps_all_asked
+
+    def _measurable_of(self, item: StrategyItem, spend: Spend) -> MeasurableForms:
+        noise = self.measure(item, spend).noise
+        if isinstance(noise, SimplicesNoise):
+            raise AssertionError("noise in a pool is independent by coordinate")
+        variance = _EXACT if noise is None else max(_EXACT, float(noise.moments.variance))
+        forms = self.forms(self.blocks[self.find_block(item.block)])
+        return MeasurableForms(item.keys, forms, variance, free=noise is None)
 
     def _list_items(
         self, own: dict[tuple[Marginal, int], Fraction]
