@@ -172,7 +172,9 @@ class Workload:
         pool, items = plan.subject.pools[0], plan.subject.strategies[0]
         if len({pool.sensitivity(each.keys, 0).l2_squared for each in items}) > 1:
             return math.nan
-        design = pool.make_design([(each.keys, each.block) for each in items], noise, pool.own_items(noise))
+        design = pool.make_design(
+            [(each.keys, pool.find_block(each.block)) for each in items], noise, pool.own_items(noise)
+        )
         variance = design.variances(np.array([float(each.part) for each in items])).sum()
         unit = pool.sensitivity(items[0].keys, 0).l2_squared
         return _bound_variance(pool.sizes, [each.keys for each in design.asked]) * unit / float(variance)

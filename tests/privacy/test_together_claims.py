@@ -64,7 +64,9 @@ def test_parts_that_add_up_to_more_than_the_spend_are_caught(
         pool.Pool,
         "plan_strategy",
         lambda self, spend: tuple(
-            pool.StrategyItem(keys, 0, Fraction(1)) for keys in ((0,), (0, 1)) if found(self, spend)
+            pool.StrategyItem(keys, self.names[0], Fraction(1))
+            for keys in ((0,), (0, 1))
+            if found(self, spend)
         ),
     )
     assert _ask(lab, 1).violates

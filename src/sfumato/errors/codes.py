@@ -326,6 +326,7 @@ CODES: dict[str, str] = {
     "SF-Q225": "Sums by k keys have a part for each of the 2^k sets of these keys, and all parts must agree between the questions. Ask for fewer keys at a time, or release the question with many keys by itself. Nothing was charged.",
     "SF-Q226": "Only questions whose answer is one table of noisy numbers are asked together. UNION, SELECTs that compare with the number of another, top(), distance(), curve() and lists of declared values are asked by themselves.",
     "SF-Q227": "Questions that are asked together are paid for by one session. Make all of them with the session that asks.",
+    "SF-Q228": "Numbers that are asked together are computed from all that is measured. Here some have so much less noise than others, or are so nearly the same, that the others would be lost in rounding. Ask the questions one by one. Nothing was charged.",
     "SF-Q220": "A cumulative curve keeps every sum of its tree, so it has at most 1,024 points. Ask for fewer, or for QUANTILE(x, 0.9), which chooses among all values.",
     # noise
     "SF-N201": "Noise scales lie between 1/1000 and 2^40 grid steps. Far smaller means hardly any privacy, far larger hardly any answer.",
@@ -476,6 +477,7 @@ CODES: dict[str, str] = {
     "SF-L312": "A lab's ledger is in its folder, or in a database whose address has this form, with the schema after #.",
     "SF-L313": "Only a ledger in a database has an address.",
     "SF-L314": "sfumato copies ledgers that are files. Use the database's own tools, such as pg_dump, and compare what was restored with the newest receipts.",
+    "SF-L315": "An answer to questions that were asked together, or to several levels of groups, names the sums that were measured for it. One of these names is unknown here, so the answer is not shown rather than read wrongly. Nothing was charged.",
     "SF-L306": "An account is population:<name> or quota:<population>:<analyst>; no part is empty or holds a colon.",
     # pictures
     "SF-V101": 'PNG, SVG and HTML need the plot extra: pip install "sfumato[plot]". JSON works without.',

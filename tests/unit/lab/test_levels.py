@@ -172,7 +172,7 @@ def test_an_answer_is_read_with_the_parts_it_was_measured_with(session: Any) -> 
     """Whichever strategy would be planned now."""
     query = session.sql("SELECT ward, sex, SUM(cost) AS s FROM t GROUP BY CUBE (ward, sex)")
     plan = query.plan({"epsilon": 0.6})
-    finest = (StrategyItem((0, 1), 0, Fraction(1)),)
+    finest = (StrategyItem((0, 1), plan.pool.names[0], Fraction(1)),)
     other = plan.with_strategy(finest)
     assert other.strategy == finest != plan.strategy
     first = Release(other, session._payer.pay(other, "another strategy"))

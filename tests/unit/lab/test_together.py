@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from fractions import Fraction
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,9 +12,14 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.curator.plan.together.plan import require_together
+from sfumato.curator.answers.expected_error import QuestionError
+from sfumato.curator.catalog.catalog import declare_table
+from sfumato.curator.plan.resolved import ResolvedQuestion
+from sfumato.curator.plan.spend import PureSpend
+from sfumato.curator.plan.together.plan import plan_together, require_together
 from sfumato.errors import SfumatoError
 from sfumato.privacy.neighbours import Neighbours
+from sfumato.queries.sql import parse_question
 
 DRAW = np.random.default_rng(7)
 ROWS = pa.table(
@@ -123,7 +130,10 @@ def test_no_number_is_worse_than_alone(session: Any, table: str, spend: dict[str
     asked = [sql.replace("FROM t", f"FROM {table}") for sql in (WARD, BOTH, YEAR, MEANS)]
     quote = session.ask_together(asked).quote(**spend, given={"n": 100})
     part = {name: amount / len(asked) for name, amount in spend.items()}
-    alone = [session.sql(sql).quote(**part, given={"n": 100}).error() for sql in asked]
+    # Gaussian noise has no shape in a pool, and is compared with that of each sum by itself.
+    plans = [session.sql(sql).plan(part) for sql in asked]
+    plans = [each.with_shape(False) if "rho" in spend else each for each in plans]
+    alone = [QuestionError(each, {"n": 100}).half_widths(0.95) for each in plans]
     ours = quote.error()
     gains = [
         ours.get(name, ours.get(f"{name} (question {place})")) / half
@@ -213,3 +223,80 @@ def test_a_public_number_of_rows_is_met(tmp_path: Any, spend: dict[str, Any]) ->
     lab.register("t", ROWS, unit=sf.ROW, columns=columns, budget=budget, neighbours=sf.REPLACE_ONE, rows=600)
     total, ward = lab.session().ask_together([TOTAL, WARD]).release(**spend)
     assert _counts(total) == _counts(ward) == {(): 600}
+
+
+TWO_PAYERS = [
+    ["SELECT AVG(f) AS f FROM t", "SELECT ward, COUNT(*) AS n, AVG(b) AS b FROM t GROUP BY ward"],
+    ["SELECT AVG(c) AS c FROM t", "SELECT ward, COUNT(*) AS n, AVG(b) AS b FROM t GROUP BY ward"],
+]
+
+
+@pytest.mark.parametrize("asked", TWO_PAYERS)
+@pytest.mark.parametrize("order", [("approximate", "pure"), ("pure", "approximate")])
+def test_a_kept_answer_is_read_alike_by_all_who_may_ask(
+    tmp_path: Any, asked: list[str], order: tuple[str, str]
+) -> None:
+    """Quotas with and without δ prefer different shapes of noise; what was measured is read as it was."""
+    lab = _create_lab_of_two(tmp_path)
+    first, again = (lab.session(who).ask_together(asked).release(epsilon=1) for who in order)
+    assert all(each.receipt.replayed for each in again)
+    for one, other in zip(first, again, strict=True):
+        assert other.to_arrow() == one.to_arrow()
+        assert other.interval() == one.interval()
+
+
+def _create_lab_of_two(tmp_path: Any) -> Any:
+    draw = np.random.default_rng(7)
+    rows = {name: draw.integers(low, high, 600) for name, low, high in [("c", 100, 201), ("b", 0, 10)]}
+    table = pa.table({"who": np.arange(600), "ward": ROWS["ward"], "f": rows["b"], **rows})
+    columns = {
+        "ward": sf.one_of("A", "B", "C", missing="A"),
+        "c": sf.between(100, 200, step=1),
+        "b": sf.between(0, 9, step=1),
+        "f": sf.between(0, 10, step=1, missing=0),
+    }
+    lab = sf.create(tmp_path / "lab")
+    unit = sf.Unit("who", max_rows=1)
+    lab.register("t", table, unit=unit, columns=columns, budget=sf.Budget(epsilon=100, delta=1e-3))
+    lab.grant("pure", epsilon=50)
+    lab.grant("approximate", epsilon=50, delta=1e-6)
+    return lab
+
+
+def test_an_answer_with_unknown_sums_is_not_read(session: Any) -> None:
+    """Rather than read wrongly: what is kept names what was measured."""
+    plan = session.ask_together([WARD, TOTAL])._plan({"epsilon": 1})
+    pool, (item, *_) = plan.subject.pools[0], plan.subject.strategies[0]
+    assert pool.measure(item, plan.spend).noise is not None
+    with pytest.raises(SfumatoError) as refused:
+        pool.measure(replace(item, block="another"), plan.spend)
+    assert refused.value.code == "SF-L315"
+
+
+SHARED_SUMS = [
+    [
+        "SELECT AVG(x) AS a, SUM(x) AS s FROM t",
+        "SELECT ward, SUM(x) AS s, COUNT(*) AS n FROM t GROUP BY ward",
+    ],
+    ["SELECT AVG(x) AS a, SUM(x) AS s FROM t", "SELECT ward, SUM(x) AS s, SUM(y) AS y FROM t GROUP BY ward"],
+]
+
+
+@pytest.mark.parametrize("asked", SHARED_SUMS)
+@pytest.mark.parametrize("squares", [False, True])
+def test_a_sum_may_be_part_of_one_shape_and_follow_from_another(asked: list[str], squares: bool) -> None:
+    """No number has more noise than alone then, either."""
+    columns = {
+        "ward": sf.one_of("A", "B", "C", missing="A"),
+        "x": sf.between(-10, 31, step=1),
+        "y": sf.between(3, 8, step=1, missing=3),
+    }
+    table = declare_table("t", sf.Unit("who", max_rows=1), columns)
+    resolved = [ResolvedQuestion({"t": table}.__getitem__, parse_question(sql)) for sql in asked]
+    spend = PureSpend(Fraction(1), squares=squares)
+    (pool,) = plan_together(resolved, spend).subject.pools
+    own = pool.own_items(spend)
+    design = pool.make_design(sorted(own), spend, own)
+    shares = np.array([float(own[each] / sum(own.values())) for each in sorted(own)])
+    found = design.variances(shares**2)
+    assert all(one <= each.alone * 1.001 for one, each in zip(found, design.asked, strict=True))

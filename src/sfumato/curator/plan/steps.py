@@ -86,7 +86,7 @@ class Sums:
         return _release_sums(self.measured, exact)
 
 
-POOLED = "pool-1"
+POOLED = "pool-2"
 """What stands first in a kept answer of sums that questions or levels share."""
 
 
@@ -106,8 +106,8 @@ class PooledSums:
     """Place of the pool in its plan."""
     keys: tuple[int, ...]
     """Places of the keys in their pool."""
-    blocks: tuple[int, ...]
-    """Places of what is measured among the blocks of the pool."""
+    blocks: tuple[str, ...]
+    """Names of what is measured: which places it has depends on what else is planned."""
     parts: tuple[Fraction, ...]
     """Parts of the spend, one for each."""
 

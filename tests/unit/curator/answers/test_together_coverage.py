@@ -13,6 +13,7 @@ from sfumato.curator.answers.answer import NoisyAnswer
 from sfumato.curator.answers.post_processing import compute_figure, compute_interval
 from sfumato.curator.answers.together.estimates import PoolEstimates
 from sfumato.curator.plan.shaped.shaped_sum import ShapedSum
+from sfumato.curator.plan.steps import POOLED
 
 WORKLOADS = {
     "chain": ["", "a", "a, b"],
@@ -61,7 +62,7 @@ class Draws:
         self.plan = session.ask_together(questions)._plan(spend)
         self._exact = [session._lab.engine.run(step.program) for step in self.plan.steps]
         without = [
-            ["pool-1", None, *(row for rows in _bare(step, exact) for row in rows)]
+            [POOLED, None, *(row for rows in _bare(step, exact) for row in rows)]
             for step, exact in zip(self.plan.steps, self._exact, strict=True)
         ]
         self.exact = self._estimate(without)

@@ -27,7 +27,11 @@ def read_together(plan: TogetherPlan, released: Released) -> tuple[Release, ...]
     kept = read_strategies(answers)
     estimates = [
         PoolEstimates(
-            pool, kept[at], plan.spend, [each for each in answers if is_pooled(each) and each[1][0] == at]
+            # Which noise has a shape is said by what was measured, and not by what would be planned now.
+            pool.with_blocks({each.block for each in kept[at]}),
+            kept[at],
+            plan.spend,
+            [each for each in answers if is_pooled(each) and each[1][0] == at],
         )
         for at, pool in enumerate(subject.pools)
     ]

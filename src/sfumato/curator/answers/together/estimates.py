@@ -17,7 +17,7 @@ from sfumato.curator.answers.noise_law import AddedDraws, Draw, NoiseLaw, Normal
 from sfumato.curator.answers.together.rounding import order_roundings, sum_to
 from sfumato.curator.plan.shaped.shaped_sum import ShapedSum
 from sfumato.curator.plan.steps import POOLED
-from sfumato.curator.plan.together.design import MeasurableForms, WorkloadDesign, count_cells, list_subsets
+from sfumato.curator.plan.together.design import count_cells, list_subsets
 from sfumato.curator.plan.together.pool import StrategyItem
 from sfumato.noise import GaussianNoise
 
@@ -40,8 +40,6 @@ _NOTHING = 1e-6
 """Share of a number's variance below which a draw is left out."""
 _WHOLE = 1e-9
 """How far a weight may be from a whole number and still be taken for it."""
-_EXACT = 1e-6
-"""Variance that stands for no noise."""
 
 Strategy = tuple[StrategyItem, ...]
 
@@ -75,18 +73,14 @@ class PoolEstimates:
         self._sizes_of = [
             len(each.shape.coordinates) if isinstance(each, ShapedSum) else 1 for each in measured
         ]
-        self._design = WorkloadDesign(pool.sizes, list(self._list_measurable()), list(pool.list_asked()))
+        self._design = pool.design_of(items, spend)
+        if not self._design.keeps_all_asked:
+            raise AssertionError("a strategy is only charged if all that is asked follows from it")
         ones = np.ones(len(items))
         covariances = self._design.invert(ones)
         self._gains = [self._design.gains(at, 1.0, covariances) for at in range(len(items))]
         self._rows = _split_rows(answers, self._sizes_of)
         self._laws: dict[tuple[int, Marginal], NoiseLaw] = {}
-
-    def _list_measurable(self) -> Iterator[MeasurableForms]:
-        for item, noise in zip(self._items, self._noises, strict=True):
-            variance = _EXACT if noise is None else max(_EXACT, float(noise.moments.variance))
-            forms = self._pool.forms(self._pool.blocks[item.block])
-            yield MeasurableForms(item.keys, forms, variance, free=noise is None)
 
     def sum_question(self, resolved: ResolvedQuestion) -> NDArray[Any]:
         """Return the sums of a question, one row each and one column a cell."""

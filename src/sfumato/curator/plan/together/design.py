@@ -36,6 +36,8 @@ _LEAST_SHARE = 1 / 128
 """Share of a spend below which a marginal is rather not measured."""
 _FLOOR = 1e-7
 _SINGULAR = 1e-13
+_LOST = 1e-9
+"""Share of a sum that may be lost with what is known of nothing, for rounding."""
 # Privacy depends on none of these: whatever is measured is priced as it is measured.
 
 
@@ -114,9 +116,40 @@ class WorkloadDesign:
 
         `precisions` has a number for each of `measurable`, relative to what the whole spend would give.
         """
+        scaled, scales = self._scale_information(precisions)
+        inverse = np.linalg.pinv(scaled, rcond=_SINGULAR, hermitian=True)
+        return np.asarray(inverse * scales[:, :, None] * scales[:, None, :])
+
+    def _scale_information(self, precisions: Floats) -> tuple[Floats, Floats]:
+        """Return the information on the sums of each residual with ones on its diagonal, and their scales.
+
+        Otherwise sums that are known far better than others, as those without noise, would make these look
+        as if nothing were known of them.
+        """
         used = np.where(self._free, 1.0, precisions)
         information = np.einsum("i,it,iab->tab", used, self._dilution, self._squares)
-        return np.asarray(np.linalg.pinv(information, rcond=_SINGULAR, hermitian=True))
+        diagonal = np.einsum("taa->ta", information)
+        scales = np.where(diagonal > 0, 1 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0)), 0.0)
+        return information * scales[:, :, None] * scales[:, None, :], scales
+
+    @property
+    def keeps_all_asked(self) -> bool:
+        """Whether all that is asked is known from all of `measurable` with the variances that they have."""
+        return self.keeps_asked(np.ones(len(self.measurable)))
+
+    def keeps_asked(self, precisions: Floats) -> bool:
+        """Return whether all that is asked is within what `invert` keeps: nothing of it is taken for 0."""
+        scaled, scales = self._scale_information(precisions)
+        values, vectors = np.linalg.eigh(scaled)
+        dropped = np.abs(values) <= _SINGULAR * np.abs(values).max(axis=1, keepdims=True)
+        for each in self.asked:
+            at = [self.places[part] for part in list_subsets(each.keys)]
+            form = scales[at] * each.form
+            lost = np.where(dropped[at], np.einsum("ta,tab->tb", form, vectors[at]), 0.0)
+            unknown = (scales[at] == 0) & (each.form != 0)
+            if unknown.any() or (np.abs(lost).max(axis=1) > _LOST * np.linalg.norm(form, axis=1)).any():
+                return False
+        return True
 
     def gains(self, at: int, precision: float, covariances: Floats) -> Floats:
         """Return the weights of the numbers of one of `measurable` in each sum, for every residual."""
@@ -170,9 +203,12 @@ class WorkloadDesign:
             total = float(np.einsum("tab,tab->", harms, covariances))
             if total < least:
                 best, least = shares, total
-            worth = self._worth(covariances, harms)
+            # By rounding, what is worth nothing can seem to be worth less.
+            worth = np.maximum(self._worth(covariances, harms), 0.0)
             factor = (worth * shares) ** 0.25 if squares else np.sqrt(worth)
             grown = np.where(self._free, 0.0, shares * factor)
+            if not 0 < grown.sum() < math.inf:
+                break
             grown = np.where(start > 0, np.maximum(grown / grown.sum(), _FLOOR), 0.0)
             if np.abs(grown - shares).max() < 1e-6:
                 break

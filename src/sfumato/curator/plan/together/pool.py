@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -27,15 +28,17 @@ from sfumato.curator.plan.together.design import (
 )
 from sfumato.curator.plan.together.shares import GRAINS, choose_shares, round_shares
 from sfumato.engines.program import CellSums
+from sfumato.errors import LedgerError, PolicyError
 from sfumato.errors.checked import checked, require_field
+from sfumato.noise import SimplicesNoise
 from sfumato.privacy.canonical import canonical_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from sfumato.curator.plan.resolved import Grouping, ResolvedQuestion
     from sfumato.curator.plan.sensitivity import SumSensitivity
-    from sfumato.curator.plan.shaped.shapes import LinearForm
+    from sfumato.curator.plan.shaped.shapes import GaussianShape, LinearForm, Shape
     from sfumato.curator.plan.spend import Spend
     from sfumato.curator.plan.steps import MeasuredSum
     from sfumato.curator.plan.together.design import Floats, Marginal
@@ -55,10 +58,20 @@ class PooledQuestion:
     shaped: bool = False
 
     @property
-    def shape(self) -> ShapedSums | None:
-        """The shape of its sums, where noise is independent by coordinate."""
-        found = self.resolved.shaped if self.shaped else None
+    def possible_shape(self) -> ShapedSums | None:
+        """The shape that its sums can have, where noise is independent by coordinate."""
+        found = self.resolved.shaped
         return None if found is None or found.shape.columns else found
+
+    @property
+    def shape(self) -> ShapedSums | None:
+        """The shape of its sums, if its noise would have one."""
+        return self.possible_shape if self.shaped else None
+
+    def with_shape_of(self, names: Collection[str]) -> PooledQuestion:
+        """Return the question whose noise has a shape if its shape is among those named."""
+        found = self.possible_shape
+        return replace(self, shaped=found is not None and name_block(found.shape) in names)
 
 
 def can_pool(resolved: ResolvedQuestion) -> bool:
@@ -75,8 +88,8 @@ class StrategyItem:
     """Sums by some of the keys of a pool, measured with a part of the whole spend."""
 
     keys: tuple[int, ...]
-    block: int
-    """Place of what is measured among the blocks of the pool."""
+    block: str
+    """Name of what is measured, which no plan of another spend or payer changes."""
     part: Fraction
 
     def __post_init__(self) -> None:
@@ -88,6 +101,22 @@ BaseSum = tuple[Summand, "Marginal | None"]
 its own."""
 Block = int | ShapedSums
 """What is measured at once in a cell: one of the base sums, or the coordinates of a shape."""
+
+
+def name_block(named: BaseSum | Shape | GaussianShape) -> str:
+    """Return the name of a sum or a shape in what is kept."""
+    written = canonical_json(list(named) if isinstance(named, tuple) else named)
+    return hashlib.sha256(written.encode()).hexdigest()
+
+
+def _rests_on(
+    shape: ShapedSums, summand: Summand, derived: Mapping[BaseSum, tuple[ShapedSums, LinearForm]]
+) -> bool:
+    """Return whether a shape is made of a sum, or of others that follow from it."""
+    return any(
+        each == summand or ((each, None) in derived and _rests_on(derived[each, None][0], summand, derived))
+        for each in shape.shape.sums
+    )
 
 
 class Pool:
@@ -141,13 +170,14 @@ class Pool:
     @cached_property
     def _derived(self) -> dict[BaseSum, tuple[ShapedSums, LinearForm]]:
         """The sums that follow from others: a sum of values from deviations and the number of values."""
-        return {
-            (summand, None): (each.shape, form)
-            for each in self.questions
-            if each.shape is not None
-            for summand, form in each.shape.estimates.items()
-            if summand not in each.shape.shape.sums
-        }
+        found: dict[BaseSum, tuple[ShapedSums, LinearForm]] = {}
+        shapes = [each.shape for each in self.questions if each.shape is not None]
+        for shape in shapes:
+            for summand, form in shape.estimates.items():
+                # A shape of one question may be made of a sum that follows from the shape of another.
+                if (summand, None) not in found and not _rests_on(shape, summand, found):
+                    found[summand, None] = shape, form
+        return found
 
     @cached_property
     def base(self) -> dict[BaseSum, int]:
@@ -164,21 +194,24 @@ class Pool:
     def rows_of_sums(self) -> Floats:
         """Every sum in terms of the base sums, each in units of its bound."""
         found = np.zeros((len(self.sums), len(self.base)))
-        for (named, at), bound in zip(self.sums.items(), self.bounds, strict=True):
-            if named in self.base:
-                found[at, self.base[named]] = 1.0
-            else:
-                shape, form = self._derived[named]
-                found[at] = np.array(form, dtype=np.float64) @ self._coordinates(shape) / bound
+        for named, at in self.sums.items():
+            found[at] = self._in_base(named)
         return found
+
+    def _in_base(self, named: BaseSum) -> Floats:
+        if named in self.base:
+            return np.asarray(np.eye(len(self.base))[self.base[named]])
+        shape, form = self._derived[named]
+        bound = self.bounds[self.sums[named]]
+        return np.asarray(np.array(form, dtype=np.float64) @ self._coordinates(shape) / bound)
 
     def _coordinates(self, shaped: ShapedSums) -> Floats:
         """Return the coordinates of a shape in terms of the base sums, which are in units of their bounds."""
         found = np.zeros((len(shaped.shape.coordinates), len(self.base)))
         for place, summand in enumerate(shaped.shape.sums):
-            named = (summand, None)
+            whole = self._in_base((summand, None)) * self.bounds[self.sums[summand, None]]
             for row, each in zip(found, shaped.shape.coordinates, strict=True):
-                row[self.base[named]] = each.weights[place] / each.divisor * self.bounds[self.sums[named]]
+                row += each.weights[place] / each.divisor * whole
         return found
 
     @cached_property
@@ -186,6 +219,31 @@ class Pool:
         """Everything that can be measured at once in a cell: each sum, then the shapes."""
         shapes = {canonical_json(each.shape.shape): each.shape for each in self.questions if each.shape}
         return (*range(len(self.sums)), *(shapes[name] for name in sorted(shapes)))
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The names of all blocks, in their order."""
+        found = [name_block(each.shape) for each in self.blocks if not isinstance(each, int)]
+        return (*map(name_block, self.sums), *found)
+
+    def find_block(self, name: str) -> int:
+        """Return the place of what has this name in a kept answer."""
+        if name not in self.names:
+            raise LedgerError(
+                "SF-L315",
+                "The answer that is kept to these questions has sums that they do not ask for.",
+                sums=name,
+                why="another version of sfumato may have measured it",
+                try_="the version that released it, or another epsilon",
+            )
+        return self.names.index(name)
+
+    def with_blocks(self, names: Collection[str]) -> Pool:
+        """Return the pool of the same questions in which what has these names can be measured."""
+        return Pool([each.with_shape_of(names) for each in self.questions])
+
+    def _item(self, keys: Marginal, block: int, part: Fraction) -> StrategyItem:
+        return StrategyItem(keys, self.names[block], part)
 
     def forms(self, block: Block) -> Floats:
         """Return what is measured in terms of the base sums, each of these in units of its bound."""
@@ -244,20 +302,52 @@ class Pool:
         own = self.own_items(spend)
         pool = sum(own.values(), start=Fraction(0))
         if not pool:
-            return tuple(StrategyItem(*each, part) for each, part in sorted(own.items()))
+            return tuple(self._item(*each, part) for each, part in sorted(own.items()))
         items = self._list_items(own)
         design = self.make_design([each for each, _ in items], spend, own)
         start = np.array([float(own.get(each, Fraction(0)) / pool) for each, _ in items])
         shares = choose_shares(design, start, spend)
         if shares is start:
-            return tuple(StrategyItem(*each, part) for each, part in sorted(own.items()))
+            return self._require_known(own, spend)
         grains = round_shares(shares)
-        kept = [
-            StrategyItem(*each, pool * Fraction(many, GRAINS))
+        # In the order of `items`, which is that of marginals and blocks.
+        found = tuple(
+            self._item(*each, pool * Fraction(many, GRAINS))
             for (each, free), many in zip(items, grains, strict=True)
             if many or free
-        ]
-        return tuple(sorted(kept, key=lambda each: (each.keys, each.block)))
+        )
+        return found if self._is_known_from(found, spend) else self._require_known(own, spend)
+
+    def _require_known(
+        self, own: dict[tuple[Marginal, int], Fraction], spend: Spend
+    ) -> tuple[StrategyItem, ...]:
+        """Return what the questions would measure alone, from which all that is asked must follow."""
+        items = tuple(self._item(*each, part) for each, part in sorted(own.items()))
+        if not self._is_known_from(items, spend):
+            raise PolicyError(
+                "SF-Q228",
+                "Some of these numbers have too much less noise than others to be put together.",
+                why="computed in floating-point numbers, the others would be lost",
+                try_="release() of each question by itself",
+            )
+        return items
+
+    def design_of(self, items: Sequence[StrategyItem], spend: Spend) -> WorkloadDesign:
+        """Return the design in which a strategy is measured, with the variances of its noise."""
+        measurable = [self._measurable_of(each, spend) for each in items]
+        return WorkloadDesign(self.sizes, measurable, list(self.list_asked()))
+
+    def _is_known_from(self, items: Sequence[StrategyItem], spend: Spend) -> bool:
+        """Return whether all that is asked follows from a strategy, in the form in which it is read."""
+        return self.with_blocks({each.block for each in items}).design_of(items, spend).keeps_all_asked
+
+    def _measurable_of(self, item: StrategyItem, spend: Spend) -> MeasurableForms:
+        noise = self.measure(item, spend).noise
+        if isinstance(noise, SimplicesNoise):
+            raise AssertionError("noise in a pool is independent by coordinate")
+        variance = _EXACT if noise is None else max(_EXACT, float(noise.moments.variance))
+        forms = self.forms(self.blocks[self.find_block(item.block)])
+        return MeasurableForms(item.keys, forms, variance, free=noise is None)
 
     def _list_items(
         self, own: dict[tuple[Marginal, int], Fraction]
@@ -365,7 +455,8 @@ class Pool:
 
     def measure(self, item: StrategyItem, spend: Spend) -> MeasuredSum:
         """Return what one item of a strategy measures, with its noise."""
-        block, sensitivity = self.blocks[item.block], self.sensitivity(item.keys, self.blocks[item.block])
+        block = self.blocks[self.find_block(item.block)]
+        sensitivity = self.sensitivity(item.keys, block)
         if isinstance(block, int):
             summand = list(self.sums)[block][0]
             noise = spend.noise(sensitivity, item.part) if sensitivity.l1 else None

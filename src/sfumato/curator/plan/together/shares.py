@@ -61,8 +61,11 @@ def _list_starts(design: WorkloadDesign, start: Floats) -> Iterator[Floats]:
 
 
 def _is_no_worse(design: WorkloadDesign, shares: Floats, pure: bool) -> bool:
-    """Return whether every asked sum has at most the variance that it would have alone."""
-    found = design.variances(shares**2 if pure else shares)
+    """Return whether every asked sum is known, with at most the variance that it would have alone."""
+    precisions = shares**2 if pure else shares
+    if not np.isfinite(shares).all() or not design.keeps_asked(precisions):
+        return False
+    found = design.variances(precisions)
     return all(one <= each.alone * 1.001 for one, each in zip(found, design.asked, strict=True))
 
 
