@@ -30,9 +30,9 @@ from sfumato.curator.lower.lowered_value import (
 )
 from sfumato.curator.lower.presence import is_present
 from sfumato.curator.lower.relations import lower_relation
+from sfumato.curator.plan.row_columns import GroupedColumns, find_columns
 from sfumato.curator.plan.sensitivity import ContributionBounds, SumSensitivity
 from sfumato.curator.plan.shaped.gaussian_shapes import RowMoves, list_moves_of_rows
-from sfumato.curator.plan.shaped.row_columns import GroupedColumns, find_columns
 from sfumato.curator.plan.shaped.shapes import ShapedSums, find_shape
 from sfumato.curator.plan.spend import Needs
 from sfumato.curator.plan.summands import Summand, list_summands, noise_weights, order_summands

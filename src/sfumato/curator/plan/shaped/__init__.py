@@ -1,5 +1,5 @@
 """Sums that one row moves together, and noise with the shape of what a row can do to them.
 
-`row_columns` says what rows add, `shapes` and `gaussian_shapes` find coordinates for it, and `shaped_sum`
+`shapes` and `gaussian_shapes` find coordinates for what rows add, and `shaped_sum`
 measures them. Tags are kept in answers and never change.
 """

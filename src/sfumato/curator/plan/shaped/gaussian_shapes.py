@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.curator.plan.shaped.row_columns import DerivedTotal
+from sfumato.curator.plan.row_columns import DerivedTotal
 from sfumato.curator.plan.shaped.shapes import Coordinate, GaussianShape, LinearForm, ShapedSums
 from sfumato.curator.plan.summands import ROWS, Summand
 from sfumato.errors.checked import checked, require_field
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.curator.plan.shaped.row_columns import GroupedColumns, SummedColumn
+    from sfumato.curator.plan.row_columns import GroupedColumns, SummedColumn
 
 Weights = tuple[tuple[int, ...], ...]
 """The weights of all sums in each coordinate."""

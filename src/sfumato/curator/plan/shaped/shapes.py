@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.curator.plan.shaped.row_columns import GroupedColumns, SummedColumn
+    from sfumato.curator.plan.row_columns import GroupedColumns, SummedColumn
     from sfumato.noise.sampling.integers import IntArray
 
 LinearForm = tuple[Fraction, ...]
