@@ -149,14 +149,15 @@ class Payer:
     def find_payment(self, plan: Plan[Any, Any]) -> Payment:
         """Return the accounts that pay for a plan: where its rows come from some regions, those alone."""
         population = plan.table.population
-        counted = None if plan.spans_time else self.lab.ledger.read_regions(population)
-        divided = None if counted is None else self._find_divider(counted)
+        counted = self.lab.ledger.read_regions(population)
+        everyone = Payment(list_accounts(population, self.holder, counted))
+        divided = None if counted is None or plan.spans_time else self._find_divider(counted)
         if counted is None or divided is None:
-            return Payment(self.accounts(plan.table))
+            return everyone
         admitted = find_admitted_accounts((step.program for step in plan.steps), divided)
         # A question that no row can satisfy is charged like any other: of nothing there is no price.
         if not admitted or admitted >= set(counted.accounts):
-            return Payment(self.accounts(plan.table))
+            return everyone
         # From one reading of the ledger: if the regions are others by now, it refuses the charge.
         quotas = base_accounts(population, self.holder)[1:]
         return Payment((*sorted(admitted), *quotas), counted.identity)
@@ -195,11 +196,11 @@ class Payer:
 
         Nothing is charged.
         """
-        everyone = Payment(self.accounts(plan.table))
         if self.was_answered(plan):
-            return self._standing(everyone, None)
+            return self._standing(Payment(self.accounts(plan.table)), None)
         self._require_little_work(plan)
-        standing = self._standing(everyone if in_stretches else self.find_payment(plan), plan.cost)
+        payment = Payment(self.accounts(plan.table)) if in_stretches else self.find_payment(plan)
+        standing = self._standing(payment, plan.cost)
         return standing if self.slots is None else replace(standing, slot=self.slots.slot(plan))
 
     def was_answered(self, plan: Plan[Any, Any]) -> bool:
@@ -426,7 +427,12 @@ def is_population(account: str) -> bool:
 
 def account_names(ledger: Ledger, population: str, analyst: str | None) -> tuple[str, ...]:
     """Return the accounts of a charge about everyone: the population's, its regions', the analyst's quota."""
-    names, counted = base_accounts(population, analyst), ledger.read_regions(population)
+    return list_accounts(population, analyst, ledger.read_regions(population))
+
+
+def list_accounts(population: str, analyst: str | None, counted: RegionAccounts | None) -> tuple[str, ...]:
+    """Return the accounts of a charge about everyone, where the ledger counts by these regions."""
+    names = base_accounts(population, analyst)
     return names if counted is None else (*counted.accounts, *names[1:])
 
 

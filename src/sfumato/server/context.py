@@ -31,6 +31,7 @@ class ServerContext:
     runner: "JobRunner"
 
 
-def get_context(request: Request) -> ServerContext:
+async def get_context(request: Request) -> ServerContext:
     """Return what the application was made with."""
+    # It waits for nothing; a plain function would be sent to a thread and back for every request.
     return cast("ServerContext", request.app.state.context)

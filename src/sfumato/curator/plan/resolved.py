@@ -165,7 +165,11 @@ class ResolvedQuestion:
         # Levels came later than these groups, so that none was ever hashed without them.
         if not any(key.nulls for key in self.keys) or self.question.levels:
             return self
-        return self._copy(self.question, tuple(Grouping(key.part, leaves_out=key.nulls) for key in self.keys))
+        bare = self._copy(self.question, tuple(Grouping(key.part, leaves_out=key.nulls) for key in self.keys))
+        # What rows add is the same, whatever groups they are in, and takes time to find.
+        bare.summands_of, bare.summands = self.summands_of, self.summands
+        bare._columns, bare.shaped, bare.row_moves = self._columns, self.shaped, self.row_moves
+        return bare
 
     @cached_property
     def rows(self) -> tuple[Rows, Predicate]:
@@ -237,7 +241,7 @@ class ResolvedQuestion:
         """A shape for Gaussian noise in the sums that one row moves together; None where that is no help."""
         if self.row_moves is None:
             return None
-        return self.row_moves.shape(self.row_moves.find_weights(self.weigh_sums()))
+        return self.row_moves.shape(self.row_moves.find_weights(self.sum_weights))
 
     @cached_property
     def choices(self) -> tuple[tuple[LoweredValue, tuple[ChosenAggregate, ...]], ...]:
@@ -270,17 +274,19 @@ class ResolvedQuestion:
     def needs(self) -> Needs:
         """What the spend is split over: sums, choices and keys."""
         # A group for missing keys changes no part of the spend, and not which kind of noise is chosen.
+        if self.without_nulls is not self:
+            return self.without_nulls.needs
         sensitivities = tuple(
             level.without_nulls.sensitivity(summand) for level in self.levels for summand in self.summands
         )
-        weights = tuple(self.weigh_sums().values()) * len(self.levels)
+        weights = tuple(self.sum_weights.values()) * len(self.levels)
         choices = len(self.choices) * len(self.levels)
         shaped = None if self.shaped is None else self.needs_of(self.shaped)
         return Needs(sensitivities, choices, self.discovers_keys, weights, shaped, bool(self.question.levels))
 
     def needs_of(self, shaped: ShapedSums) -> Needs:
         """Return what the spend is split over where one noise has this shape."""
-        bare, weights, apart = self.without_nulls, self.weigh_sums(), self.list_apart(shaped)
+        bare, weights, apart = self.without_nulls, self.sum_weights, self.list_apart(shaped)
         sums = [bare.contribution.shape_sensitivity(shaped.shape.width)]
         sums += [bare.sensitivity(each) for each in apart]
         harms = (shaped.weigh(weights), *(weights[each] for each in apart))
@@ -311,8 +317,9 @@ class ResolvedQuestion:
         """Refuse what no spend could answer, before one is named."""
         _ = self.needs
 
-    def weigh_sums(self) -> dict[Summand, Fraction]:
-        """Return what each sum weighs in all numbers of the answer together."""
+    @cached_property
+    def sum_weights(self) -> dict[Summand, Fraction]:
+        """What each sum weighs in all numbers of the answer together."""
         found = dict.fromkeys(self.summands, Fraction(0))
         for aggregate, parts in self.summands_of.items():
             for summand, weight in zip(parts, noise_weights(aggregate, len(parts)), strict=True):

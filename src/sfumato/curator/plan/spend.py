@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from sfumato.curator.plan.sensitivity import SumSensitivity
@@ -98,6 +99,7 @@ class Split:
         require_field(fits, self, "sums", "parts of one whole")
 
 
+@lru_cache(1024)
 def _root(weight: Fraction, degree: int) -> int:
     """Return a root in 65,536ths, rounded down. In integers: prices must be the same on every machine."""
     # Bisection: the largest root whose power is not above what is wanted.

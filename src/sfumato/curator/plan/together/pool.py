@@ -405,7 +405,7 @@ class Pool:
         whole = sum(own.values(), start=Fraction(0))
         for level, each in self._levels():
             keys = tuple(sorted(self.places(level)))
-            harms, alone = each.resolved.weigh_sums(), self._alone(each, keys, spend, whole)
+            harms, alone = each.resolved.sum_weights, self._alone(each, keys, spend, whole)
             places = {summand: self.sums[self.name_sum(summand, keys)] for summand in each.resolved.summands}
             total = sum(float(harms[summand]) * alone[at] for summand, at in places.items()) or 1.0
             for summand, at in places.items():
