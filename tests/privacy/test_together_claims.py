@@ -13,7 +13,8 @@ import sfumato as sf
 from sfumato.audit.replay import replay
 from sfumato.curator.plan.resolved import ResolvedQuestion
 from sfumato.curator.plan.sensitivity import ContributionBounds
-from sfumato.curator.plan.together import pool
+from sfumato.curator.plan.together import plan
+from sfumato.curator.plan.together.pool import Pool, StrategyItem
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -59,14 +60,9 @@ def test_parts_that_add_up_to_more_than_the_spend_are_caught(
     lab: sf.Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A strategy that gives every marginal the whole spend costs more than is claimed."""
-    found = pool.Pool.plan_strategy
-    monkeypatch.setattr(
-        pool.Pool,
-        "plan_strategy",
-        lambda self, spend: tuple(
-            pool.StrategyItem(keys, self.names[0], Fraction(1))
-            for keys in ((0,), (0, 1))
-            if found(self, spend)
-        ),
-    )
+
+    def give_all(pool: Pool, spend: Any) -> tuple[StrategyItem, ...]:
+        return tuple(StrategyItem(keys, pool.names[0], Fraction(1)) for keys in ((0,), (0, 1)))
+
+    monkeypatch.setattr(plan, "plan_strategy", give_all)
     assert _ask(lab, 1).violates

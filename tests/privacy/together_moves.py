@@ -12,6 +12,7 @@ from sfumato.curator.plan.shaped.shaped_sum import ShapedSum
 from sfumato.curator.plan.spend import GaussianSpend, PureSpend
 from sfumato.curator.plan.steps import PooledSums
 from sfumato.curator.plan.together.plan import plan_together
+from sfumato.noise import SimplicesNoise
 from sfumato.queries.sql import parse_question
 
 if TYPE_CHECKING:
@@ -31,6 +32,11 @@ WORKLOADS = {
         "SELECT ward, flag, COUNT(*) AS n FROM visits GROUP BY ward, flag",
         "SELECT SUM(cost) AS s, COUNT(DISTINCT who) AS p FROM visits",
     ],
+    "two averages": [
+        "SELECT ward, COUNT(*) AS n, AVG(cost) AS c, AVG(tip) AS t FROM visits GROUP BY ward",
+        "SELECT flag, VARIANCE(stay) AS v FROM visits GROUP BY flag",
+    ],
+    "levels of averages": ["SELECT ward, flag, AVG(cost) AS c FROM visits GROUP BY ROLLUP (ward, flag)"],
     "levels": ["SELECT ward, flag, COUNT(*) AS n, SUM(gain) AS g FROM visits GROUP BY CUBE (ward, flag)"],
 }
 
@@ -56,10 +62,12 @@ def nearest_to_price(worlds: Beside, workload: str, spend: str) -> Fraction:
 
 
 def _moved(each: Any, one: Any, other: Any) -> tuple[int, int]:
-    """Return the l1 norm and the square of the l2 norm of what a unit moves one measured sum or shape by."""
+    """Return the norm of the noise and the square of the l2 norm of what a unit moves a sum or shape by."""
     parts = [each.shape.compute(rows) if isinstance(each, ShapedSum) else rows for rows in (one, other)]
     apart = np.asarray(parts[0], dtype=object) - np.asarray(parts[1], dtype=object)
-    return int(np.abs(apart).sum()), int((apart**2).sum())
+    simplices = isinstance(each.noise, SimplicesNoise)
+    norm = int(each.noise.norms(apart).sum()) if simplices else int(np.abs(apart).sum())
+    return norm, int((apart**2).sum())
 
 
 def _spent(step: PooledSums, one: Any, other: Any, pure: bool) -> Fraction:
@@ -67,11 +75,12 @@ def _spent(step: PooledSums, one: Any, other: Any, pure: bool) -> Fraction:
     total, at = Fraction(0), 0
     for each in step.measured:
         many = len(each.sums) if isinstance(each, ShapedSum) else 1
-        l1, squares = _moved(each, one[at : at + many], other[at : at + many])
+        norm, squares = _moved(each, one[at : at + many], other[at : at + many])
         at += many
-        assert l1 <= each.sensitivity.l1
-        assert squares <= each.sensitivity.l2_squared
+        # A shape bounds what a row does in the norm of its noise.
+        assert norm <= each.sensitivity.l1 or not pure
+        assert squares <= each.sensitivity.l2_squared or isinstance(each.noise, SimplicesNoise)
         if each.noise is not None:
-            spread = each.noise.spread
-            total += l1 / spread if pure else squares / spread**2
+            spread = each.noise.scale if isinstance(each.noise, SimplicesNoise) else each.noise.spread
+            total += norm / spread if pure else squares / spread**2
     return total

@@ -28,7 +28,7 @@ from sfumato.curator.question.measurement import (
 )
 from sfumato.curator.question.relation import Name
 from sfumato.errors import PolicyError, UsageError
-from sfumato.noise import QuantilesMechanism, TruncatedGeometric
+from sfumato.noise import QuantilesMechanism, SimplicesNoise, TruncatedGeometric
 from sfumato.noise.additive import LARGEST
 from sfumato.privacy.exact import parse_positive, parse_whole
 
@@ -261,7 +261,8 @@ def _millionths(resolved: ResolvedQuestion) -> int:
     Scales are in inverse proportion to ε, so one plan, at ε = 1000, tells all others.
     """
     plan = price_question(resolved, PureSpend(Fraction(1000)))
-    scales = [each.noise.spread for each in plan.measured_alone if each.noise is not None]
+    noises = [each.noise for each in plan.measured if each.noise is not None]
+    scales = [each.scale if isinstance(each, SimplicesNoise) else each.spread for each in noises]
     for step in plan.steps:
         if not isinstance(step, ChoiceStep):
             continue

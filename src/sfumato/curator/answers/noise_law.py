@@ -160,11 +160,12 @@ class NoiseLaw:
         if not self.draws:
             return np.ones(1)
         # Noise that is all but never drawn has a variance of 0 in doubles.
-        variance = ((self._covariance @ self.weights) * self.weights).sum(axis=0)
+        variance = ((self.covariance @ self.weights) * self.weights).sum(axis=0)
         return np.asarray(1 / np.maximum(_LEAST, variance))
 
     @property
-    def _covariance(self) -> Floats:
+    def covariance(self) -> Floats:
+        """The covariance of the draws, whatever their weights are."""
         found = np.zeros((len(self.draws), len(self.draws)))
         for i, one in enumerate(self.draws):
             for j, other in enumerate(self.draws):
@@ -261,7 +262,7 @@ def find_alike(law: NoiseLaw) -> tuple[float, DrawnNoise, int] | None:
     if np.ptp(sizes) <= 1e-12 * sizes.max():
         return float(sizes.max()), noise, len(law.draws)
     # Gaussian numbers with any weights add up to one, to which rounding each of them adds next to nothing.
-    wide = isinstance(noise, GaussianNoise) and noise.sigma > _SMOOTH
+    wide = isinstance(noise, NormalNoise) or (isinstance(noise, GaussianNoise) and noise.sigma > _SMOOTH)
     return (float(np.linalg.norm(sizes)), noise, 1) if wide else None
 
 

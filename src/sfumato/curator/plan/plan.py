@@ -17,7 +17,7 @@ from sfumato.curator.plan.priced import Plan
 from sfumato.curator.plan.resolved import ResolvedQuestion
 from sfumato.curator.plan.shaped.shaped_sum import ShapedSum
 from sfumato.curator.plan.shaped.shapes import GaussianShape
-from sfumato.curator.plan.spend import PureSpend
+from sfumato.curator.plan.spend import PureSpend, prefers_shape
 from sfumato.curator.plan.steps import (
     ChoiceStep,
     DiscoveredKeys,
@@ -26,6 +26,7 @@ from sfumato.curator.plan.steps import (
     Sums,
 )
 from sfumato.curator.plan.together.pool import Pool, PooledQuestion, StrategyItem, can_pool
+from sfumato.curator.plan.together.strategy import plan_strategy
 from sfumato.curator.question.measurement import (
     Aggregate,
     ChosenAggregate,
@@ -129,9 +130,9 @@ class QuestionPlan(Plan[QuestionStep, ResolvedQuestion]):
     def strategy(self) -> tuple[StrategyItem, ...]:
         """What is measured of levels together; nothing where each is measured apart."""
         return tuple(
-            StrategyItem(step.keys, block, part)
+            StrategyItem(step.keys, *named)
             for step in self.pooled_steps
-            for block, part in zip(step.blocks, step.parts, strict=True)
+            for named in zip(step.blocks, step.parts, step.weights, strict=True)
         )
 
     def with_strategy(self, items: tuple[StrategyItem, ...] | None) -> QuestionPlan:
@@ -294,10 +295,11 @@ def _pooled_steps(
     """Return the steps that measure all levels together; None where that is not wanted or cannot be."""
     if not resolved.question.levels or strategy == () or not can_pool(resolved):
         return None
-    pool = Pool([PooledQuestion(resolved, Fraction(1))])
+    pool = Pool([PooledQuestion(resolved, Fraction(1), list_pooled_shapes(resolved, spend))])
     if not pool.fits:
         return None
-    items = pool.plan_strategy(spend) if strategy is None else strategy
+    items = plan_strategy(pool, spend) if strategy is None else strategy
+    pool = pool.with_shapes_of(items)
     split = spend.split(resolved.needs)
     chosen = [
         plan_choices(level, *each, spend, split.other, counts_around)
@@ -333,6 +335,26 @@ def _choose_shape(resolved: ResolvedQuestion, spend: Spend, weights: Weights | N
     # The price is the same for both: the one that does less harm is taken.
     better = spend.harm(resolved.needs_of(shaped)) < _BETTER * spend.harm(resolved.needs)
     return shaped if better else None
+
+
+def list_pooled_shapes(resolved: ResolvedQuestion, spend: Spend) -> tuple[ShapedSums, ...]:
+    """Return the shape that noise has where sums are measured together with others; none where it has none.
+
+    Each level has it, since rows add the same to the groups of all of them.
+    """
+    level = resolved.levels[0]
+    if isinstance(spend, PureSpend):
+        # Levels had no shape before, and where Rényi divergences add up one would raise their price.
+        raises = spend.squares and bool(resolved.question.levels)
+        wanted = not raises and prefers_shape(level.needs, squares=spend.squares)
+        spend = replace(spend, shaped=wanted)
+    shaped = _choose_shape(level, spend, None)
+    if shaped is None:
+        return ()
+    needs = resolved.needs_of(shaped)
+    parts, size = spend.split(needs).sums, len(needs.sums) // len(resolved.levels)
+    scales = (spend.scale(*each) for each in zip(needs.sums[::size], parts[::size], strict=True))
+    return (shaped,) if all(SMALLEST <= each <= LARGEST for each in scales) else ()
 
 
 def _shaped_steps(

@@ -286,11 +286,12 @@ class ResolvedQuestion:
 
     def needs_of(self, shaped: ShapedSums) -> Needs:
         """Return what the spend is split over where one noise has this shape."""
-        bare, weights, apart = self.without_nulls, self.sum_weights, self.list_apart(shaped)
-        sums = [bare.contribution.shape_sensitivity(shaped.shape.width)]
-        sums += [bare.sensitivity(each) for each in apart]
-        harms = (shaped.weigh(weights), *(weights[each] for each in apart))
-        return Needs(tuple(sums), len(self.choices), self.discovers_keys, harms)
+        weights, apart, sums = self.sum_weights, self.list_apart(shaped), []
+        for bare in (level.without_nulls for level in self.levels):
+            sums.append(bare.contribution.shape_sensitivity(shaped.shape.width))
+            sums += [bare.sensitivity(each) for each in apart]
+        harms = (shaped.weigh(weights), *(weights[each] for each in apart)) * len(self.levels)
+        return Needs(tuple(sums), len(self.choices) * len(self.levels), self.discovers_keys, harms)
 
     def list_apart(self, shaped: ShapedSums) -> tuple[Summand, ...]:
         """Return the sums that a shape does not have."""

@@ -32,10 +32,11 @@ from sfumato.privacy.canonical import tagged, written_by
 from sfumato.privacy.events import Event, Moves, Sequential, sum_moves
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
+    from sfumato.curator.plan.shaped.gaussian_shapes import Weights
     from sfumato.engines.program import HistogramCounts, SumsByKey
 
 
@@ -51,15 +52,21 @@ are found in floating-point numbers, and no two machines need to find the same."
 def _release_sums(measured: Sequence[MeasuredSum], exact: NDArray[Any]) -> list[Any]:
     """Return noisy sums, a list each; with a shape its mark, its coordinates, and then all other sums."""
     released: list[Any] = []
+    for each, rows in zip(measured, _release_each(measured, exact), strict=True):
+        released += [*_mark(each.shape), *rows] if isinstance(each, ShapedSum) else rows
+    return released
+
+
+def _release_each(measured: Sequence[MeasuredSum], exact: NDArray[Any]) -> Iterator[list[Any]]:
+    """Yield the noisy rows of each: one of a sum, or one for each coordinate of a shape."""
     at = 0
     for each in measured:
         if isinstance(each, ShapedSum):
-            released += [*_mark(each.shape), *each.release(exact[at : at + len(each.sums)]).tolist()]
+            yield each.release(exact[at : at + len(each.sums)]).tolist()
             at += len(each.sums)
         else:
-            released.append(each.release(exact[at]).tolist())
+            yield [each.release(exact[at]).tolist()]
             at += 1
-    return released
 
 
 def _mark(shape: Shape | GaussianShape) -> list[Any]:
@@ -88,6 +95,9 @@ class Sums:
 
 POOLED = "pool-2"
 """What stands first in a kept answer of sums that questions or levels share."""
+POOLED_WEIGHTS = "pool-3"
+"""What stands there instead if some of them have a shape for Gaussian noise: the weights of its coordinates
+follow the names of what was measured."""
 
 
 @tagged("PooledSums", "program", "measured", "pool", "keys", "blocks", "parts")
@@ -122,8 +132,16 @@ class PooledSums:
     def release(self, exact: NDArray[Any]) -> list[Any]:
         """Return the mark, what was measured, and noisy integers: a list for each sum or coordinate."""
         named = [self.pool, list(self.keys), list(self.blocks), [str(part) for part in self.parts]]
-        rows = [row for row in _release_sums(self.measured, exact) if row != SHAPED]
-        return [POOLED, named, *rows]
+        rows = [row for each in _release_each(self.measured, exact) for row in each]
+        if not any(self.weights):
+            return [POOLED, named, *rows]
+        return [POOLED_WEIGHTS, [*named, [each and [*map(list, each)] for each in self.weights]], *rows]
+
+    @property
+    def weights(self) -> tuple[Weights | None, ...]:
+        """The weights of the coordinates of each shape for Gaussian noise; None for all else."""
+        shapes = (each.shape if isinstance(each, ShapedSum) else None for each in self.measured)
+        return tuple(each.weights if isinstance(each, GaussianShape) else None for each in shapes)
 
 
 ChoiceMechanism = QuantilesMechanism | ExtremeMechanism | ModeMechanism

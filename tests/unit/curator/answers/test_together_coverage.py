@@ -34,6 +34,7 @@ def sessions(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
             "b": draw.integers(0, 6, 4000),
             "c": draw.integers(0, 2, 4000),
             "x": [None if each > 10 else each for each in draw.integers(0, 13, 4000).tolist()],
+            "y": draw.integers(0, 100, 4000),
         }
     )
     columns = {
@@ -41,6 +42,7 @@ def sessions(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         "b": sf.one_of(*range(6), missing=0),
         "c": sf.one_of(0, 1, missing=0),
         "x": sf.between(0, 10, step=1),
+        "y": sf.between(0, 99, step=1),
     }
     found = {}
     for name, delta in (("both", 1e-4), ("pure", 0)):
@@ -127,14 +129,30 @@ def test_counts_are_covered_everywhere(
         assert 0.935 <= share <= (1.0 if spend == "small noise" else 0.975)
 
 
+AVERAGES = {
+    "one column": [
+        _ask("a", "COUNT(*) AS n, AVG(x) AS x"),
+        _ask("a, b"),
+        _ask("", "AVG(x) AS x, SUM(x) AS s"),
+    ],
+    "two columns": [_ask("a", "COUNT(*) AS n, AVG(x) AS x, AVG(y) AS y"), _ask("a, b")],
+    "levels": [_ask("CUBE (a, c)", "COUNT(*) AS n, AVG(x) AS x")],
+    "two columns summed": [_ask("b", "AVG(x) AS x, AVG(y) AS y"), _ask("b, c", "AVG(x) AS x, AVG(y) AS y")],
+}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["both", "pure"])
-def test_averages_are_covered(sessions: dict[str, Any], kind: str) -> None:
-    """Averages beside counts by finer groups: their sums share a noise where pure ε adds up."""
-    asked = [_ask("a", "COUNT(*) AS n, AVG(x) AS x"), _ask("a, b"), _ask("", "AVG(x) AS x, SUM(x) AS s")]
-    draws = Draws(sessions[kind], asked, {"epsilon": 1})
+@pytest.mark.parametrize("workload", AVERAGES)
+@pytest.mark.parametrize(
+    ("kind", "spend"), [("both", {"epsilon": 1}), ("pure", {"epsilon": 1}), ("both", {"rho": 0.05})]
+)
+def test_averages_are_covered(
+    sessions: dict[str, Any], workload: str, kind: str, spend: dict[str, Any]
+) -> None:
+    """Averages beside counts by finer groups, most of them with noise in the shape of what rows add."""
+    draws = Draws(sessions[kind], AVERAGES[workload], spend)
     has_shape = any(isinstance(each, ShapedSum) for step in draws.plan.steps for each in step.measured)
-    assert has_shape or kind == "both"
+    assert has_shape or spend == {"epsilon": 1}
     for each in draws.plan.subject.plans:
         laws = draws.exact.join_laws(each.resolved)
         for figure in each.question.figures.values():

@@ -27,8 +27,7 @@ def read_together(plan: TogetherPlan, released: Released) -> tuple[Release, ...]
     kept = read_strategies(answers)
     estimates = [
         PoolEstimates(
-            # Which noise has a shape is said by what was measured, and not by what would be planned now.
-            pool.with_blocks({each.block for each in kept[at]}),
+            pool,
             kept[at],
             plan.spend,
             [each for each in answers if is_pooled(each) and each[1][0] == at],

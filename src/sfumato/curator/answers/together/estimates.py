@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.curator.answers.noise_law import AddedDraws, Draw, NoiseLaw, NormalNoise
+from sfumato.curator.answers.noise_law import NoiseLaw
+from sfumato.curator.answers.together.joint_draws import JointDraws, MarginalDraws
 from sfumato.curator.answers.together.rounding import order_roundings, sum_to
 from sfumato.curator.plan.shaped.shaped_sum import ShapedSum
-from sfumato.curator.plan.steps import POOLED
+from sfumato.curator.plan.steps import POOLED, POOLED_WEIGHTS
 from sfumato.curator.plan.together.design import count_cells, list_subsets
 from sfumato.curator.plan.together.pool import StrategyItem
-from sfumato.noise import GaussianNoise
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -32,12 +32,7 @@ if TYPE_CHECKING:
     from sfumato.curator.plan.spend import Spend
     from sfumato.curator.plan.together.design import Marginal
     from sfumato.curator.plan.together.pool import Pool
-    from sfumato.noise.additive import Noise
 
-_KNOWN_APART = 12
-"""Draws of a number that are followed one by one; all smaller ones together are all but normal."""
-_NOTHING = 1e-6
-"""Share of a number's variance below which a draw is left out."""
 _WHOLE = 1e-9
 """How far a weight may be from a whole number and still be taken for it."""
 
@@ -47,17 +42,20 @@ Strategy = tuple[StrategyItem, ...]
 def read_strategies(answers: Sequence[Any]) -> dict[int, Strategy]:
     """Return what was measured for each pool, from a kept answer; nothing where it has none."""
     found: dict[int, list[StrategyItem]] = {}
-    for pool, keys, blocks, parts in (answer[1] for answer in answers if is_pooled(answer)):
-        own = zip(blocks, parts, strict=True)
+    for pool, keys, blocks, parts, *kept in (answer[1] for answer in answers if is_pooled(answer)):
+        # Only where a shape is for Gaussian noise are there weights, in all places that have one.
+        weights = kept[0] if kept else [None] * len(blocks)
+        own = zip(blocks, parts, weights, strict=True)
         found.setdefault(pool, []).extend(
-            StrategyItem(tuple(keys), block, Fraction(part)) for block, part in own
+            StrategyItem(tuple(keys), block, Fraction(part), each and tuple(map(tuple, each)))
+            for block, part, each in own
         )
     return {pool: tuple(items) for pool, items in found.items()}
 
 
 def is_pooled(answer: Any) -> bool:
     """Return whether a step's kept answer has sums of a pool."""
-    return isinstance(answer, list) and bool(answer) and answer[0] == POOLED
+    return isinstance(answer, list) and bool(answer) and answer[0] in (POOLED, POOLED_WEIGHTS)
 
 
 class PoolEstimates:
@@ -67,20 +65,21 @@ class PoolEstimates:
     """
 
     def __init__(self, pool: Pool, items: Strategy, spend: Spend, answers: Sequence[Any] = ()) -> None:
-        self._pool, self._items = pool, items
-        measured = [pool.measure(each, spend) for each in items]
-        self._noises: list[Noise | None] = [each.noise for each in measured]  # type: ignore[misc]
+        # Which noise has a shape is said by what was measured, and not by what would be planned now.
+        self._pool, self._items = pool.with_shapes_of(items), items
+        measured = [self._pool.measure(each, spend) for each in items]
+        self._noises = [each.noise for each in measured]
         self._sizes_of = [
             len(each.shape.coordinates) if isinstance(each, ShapedSum) else 1 for each in measured
         ]
-        self._design = pool.design_of(items, spend)
+        self._design = self._pool.design_of(items, spend)
         if not self._design.keeps_all_asked:
             raise AssertionError("a strategy is only charged if all that is asked follows from it")
         ones = np.ones(len(items))
         covariances = self._design.invert(ones)
         self._gains = [self._design.gains(at, 1.0, covariances) for at in range(len(items))]
         self._rows = _split_rows(answers, self._sizes_of)
-        self._laws: dict[tuple[int, Marginal], NoiseLaw] = {}
+        self._laws: dict[tuple[tuple[int, ...], Marginal], tuple[NoiseLaw, ...]] = {}
 
     def sum_question(self, resolved: ResolvedQuestion) -> NDArray[Any]:
         """Return the sums of a question, one row each and one column a cell."""
@@ -100,10 +99,14 @@ class PoolEstimates:
 
     def list_laws(self, resolved: ResolvedQuestion) -> list[tuple[NoiseLaw, ...]]:
         """Return the laws of a question's sums at each of its levels, the same in all cells of a level."""
-        return [
-            tuple(self._law(*self._name(summand, level)) for summand in resolved.summands)
-            for level in resolved.levels
-        ]
+        found = []
+        for level in resolved.levels:
+            named = [self._name(summand, level) for summand in resolved.summands]
+            asked = tuple(at for at, _ in named), named[0][1]
+            if asked not in self._laws:
+                self._laws[asked] = self._find_laws(*asked)
+            found.append(self._laws[asked])
+        return found
 
     def _name(self, summand: Any, level: ResolvedQuestion) -> tuple[int, Marginal]:
         keys = tuple(sorted(self._pool.places(level)))
@@ -179,46 +182,34 @@ class PoolEstimates:
 
     # ---- laws ----
 
-    def _law(self, at: int, keys: Marginal) -> NoiseLaw:
-        """Return the law of the noise of a sum in a cell of a marginal."""
-        if (at, keys) not in self._laws:
-            self._laws[at, keys] = self._find_law(at, keys)
-        return self._laws[at, keys]
+    def _find_laws(self, sums: tuple[int, ...], keys: Marginal) -> tuple[NoiseLaw, ...]:
+        """Return the law of the noise of each of some sums in a cell of a marginal."""
+        draws = [part for each in self._list_draws(sums, keys) for part in each.split()]
+        roundings = [self._count_roundings(at, keys) for at in sums]
+        return JointDraws(draws, roundings, ("rest", sums, keys)).find_laws()
 
-    def _find_law(self, at: int, keys: Marginal) -> NoiseLaw:
-        parts = sorted(self._list_draws(at, keys), key=lambda each: -each[0])
-        total = sum(variance for variance, *_ in parts)
-        parts = [each for each in parts if each[0] > _NOTHING * total]
-        if len(parts) == 1 and parts[0][3] == 1:
-            _, weight, noise, _, source = parts[0]
-            return NoiseLaw((Draw(noise, source),), np.array([[weight]]))
-        apart = [] if all(isinstance(each[2], GaussianNoise) for each in parts) else parts[:_KNOWN_APART]
-        rest = sum(variance for variance, *_ in parts[len(apart) :])
-        draws = [(Draw(_add(noise, many), source), weight) for _, weight, noise, many, source in apart]
-        rest += self._rounding(at, keys)
-        if rest:
-            draws.append((Draw(NormalNoise(math.sqrt(rest)), ("rest", at, keys)), 1.0))
-        weights = np.array([weight for _, weight in draws]).reshape(-1, 1)
-        return NoiseLaw(tuple(draw for draw, _ in draws), weights)
-
-    def _list_draws(self, at: int, keys: Marginal) -> Iterator[tuple[float, float, Noise, int, Any]]:
-        """Yield variance, weight, noise, number and source of all draws with one weight in a sum."""
-        sizes, bound = self._pool.sizes, self._pool.bounds[at]
+    def _list_draws(self, sums: Sequence[int], keys: Marginal) -> Iterator[MarginalDraws]:
+        """Yield the draws of all noise in a cell of a marginal, those of equal weights together."""
+        sizes, bounds = self._pool.sizes, self._pool.bounds
         for place, (item, noise) in enumerate(zip(self._items, self._noises, strict=True)):
             if noise is None:
                 continue
             common = tuple(key for key in keys if key in item.keys)
             others = count_cells(sizes, set(item.keys) - set(common))
-            for coordinate in range(self._sizes_of[place]):
-                weights = self._weigh(place, coordinate, at, keys, common) * bound
-                for agrees in itertools.product((0, 1), repeat=len(common)):
-                    many = others * math.prod(
-                        1 if agree else sizes[key] - 1 for key, agree in zip(common, agrees, strict=True)
-                    )
-                    weight = float(weights[agrees])
-                    if many and weight:
-                        variance = weight**2 * many * float(noise.moments.variance)
-                        yield variance, weight, noise, many, ("pool", place, coordinate, keys, agrees)
+            coordinates = range(self._sizes_of[place])
+            weights: Any = np.array(
+                [
+                    [self._weigh(place, each, at, keys, common) * bounds[at] for each in coordinates]
+                    for at in sums
+                ]
+            )
+            for agrees in itertools.product((0, 1), repeat=len(common)):
+                many = others * math.prod(
+                    1 if agree else sizes[key] - 1 for key, agree in zip(common, agrees, strict=True)
+                )
+                own = weights[(..., *agrees)]
+                if many and own.any():
+                    yield MarginalDraws(noise, own, many, ("pool", place, keys, agrees))
 
     def _weigh(self, place: int, coordinate: int, at: int, keys: Marginal, common: Marginal) -> Floats:
         """Return the weight of a cell of a measured marginal, by which of its keys agree with those asked."""
@@ -235,20 +226,16 @@ class PoolEstimates:
             weights = np.moveaxis(np.tensordot(mixed, weights, axes=(1, axis)), 0, axis)
         return np.asarray(weights)
 
-    def _rounding(self, at: int, keys: Marginal) -> float:
+    def _count_roundings(self, at: int, keys: Marginal) -> float:
         """Return the variance of what rounding to whole steps adds: a sixth for each run of cells.
 
         Noise is whole, so where all its weights are, numbers are whole before they are rounded.
         """
         home = self._find_home(at, keys)
-        weights = np.array([weight for _, weight, *_ in self._list_draws(at, home.keys)])
-        if np.abs(weights - np.rint(weights)).max(initial=0.0) < _WHOLE:
+        weights = [each.weights for each in self._list_draws([at], home.keys)]
+        if all(np.abs(each - np.rint(each)).max(initial=0.0) < _WHOLE for each in weights):
             return 0.0
         return home.count_runs(keys, self._pool.sizes) / 6
-
-
-def _add(noise: Noise, many: int) -> Noise | AddedDraws:
-    return noise if many == 1 else AddedDraws(noise, many)
 
 
 def _side_by_side(laws: Sequence[NoiseLaw], cells: Sequence[int]) -> NoiseLaw:

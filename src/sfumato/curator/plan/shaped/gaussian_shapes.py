@@ -57,6 +57,13 @@ class RowMoves:
         fits = all(len(move) == len(self.sums) for move in self.moves) and len(self.alone) == len(self.sums)
         require_field(fits and bool(self.moves), self, "moves", "a number for each of the sums")
 
+    def fits(self, weights: Weights) -> bool:
+        """Return whether these can be the weights of coordinates of these sums."""
+        size = len(self.sums)
+        square = len(weights) == size and all(len(row) == size for row in weights)
+        # Moves are listed with one sign for sums that can have either: no coordinate mixes those with others.
+        return square and not any(_mixes(row, self.alone) for row in weights)
+
     def shape(self, weights: Weights) -> ShapedSums:
         """Return the shape of these coordinates, and how sums follow from them."""
         return _shape(self, weights)
@@ -159,11 +166,7 @@ def _list_forms(rows: RowMoves, forms: Sequence[Sequence[Fraction | int]]) -> li
 
 @lru_cache(maxsize=64)
 def _shape(rows: RowMoves, weights: Weights) -> ShapedSums:
-    size = len(rows.sums)
-    fits = len(weights) == size and all(len(row) == size for row in weights)
-    # Moves are listed with one sign for sums that can have either: no coordinate may mix those with others.
-    fits = fits and not any(_mixes(row, rows.alone) for row in weights)
-    require_field(fits, rows, "moves", "moves that these coordinates are for")
+    require_field(rows.fits(weights), rows, "moves", "moves that these coordinates are for")
     squares = (sum(_dot(row, move) ** 2 for row in weights) for move in rows.moves)
     shape = GaussianShape(rows.sums, tuple(map(Coordinate, weights)), _root_up(max(squares)))
     asked = (*rows.sums, *(total for total, _ in rows.derived))

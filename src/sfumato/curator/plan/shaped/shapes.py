@@ -146,14 +146,14 @@ class ShapedSums:
     def weigh(self, weights: Mapping[Summand, Fraction]) -> Fraction:
         """Return the harm of the noise of all coordinates, where each weight is that of one sum alone."""
         forms = np.array(self.forms, dtype=np.float64).reshape(len(self.forms), -1)
-        spreads = np.einsum("ij,jk,ik->i", forms, self._covariance, forms).tolist()
+        spreads = np.einsum("ij,jk,ik->i", forms, self.covariance, forms).tolist()
         harms = zip(self.measured, spreads, strict=True)
         total = sum(float(weights[each]) * v * (self.shape.width / each.bound) ** 2 for each, v in harms)
         # Rounded, so that it is the same on every machine.
         return Fraction(round(total * _ROUNDED), _ROUNDED)
 
     @property
-    def _covariance(self) -> NDArray[np.float64]:
+    def covariance(self) -> NDArray[np.float64]:
         """The covariance of the coordinates' noise, in units of the variance of independent noise."""
         if not self.shape.columns:
             return np.eye(len(self.shape.coordinates))

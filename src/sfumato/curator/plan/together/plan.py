@@ -6,12 +6,13 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from sfumato.curator.plan.plan import price_question
+from sfumato.curator.plan.plan import list_pooled_shapes, price_question
 from sfumato.curator.plan.priced import Plan
 from sfumato.curator.plan.spend import Needs, PureSpend, prefers_shape
 from sfumato.curator.plan.steps import ChoiceStep, QuestionStep
 from sfumato.curator.plan.together.design import MOST_RESIDUALS
 from sfumato.curator.plan.together.pool import Pool, PooledQuestion, StrategyItem, can_pool
+from sfumato.curator.plan.together.strategy import plan_strategy
 from sfumato.errors import PolicyError, UsageError
 from sfumato.privacy.canonical import canonical_json
 from sfumato.privacy.sensitivity import root_up
@@ -124,7 +125,8 @@ def plan_together(
     members = _group_questions(unique, alone, part)
     pools = tuple(Pool(list(own.values())) for own in members)
     _require_small(pools)
-    known = strategies or {at: pool.plan_strategy(spend) for at, pool in enumerate(pools)}
+    known = strategies or {at: plan_strategy(pool, spend) for at, pool in enumerate(pools)}
+    pools = tuple(pool.with_shapes_of(known[at]) for at, pool in enumerate(pools))
     subject = QuestionsTogether(
         plans,
         requests,
@@ -161,8 +163,7 @@ def _spend_alone(
 ) -> Spend:
     """Return what a question could spend if it were asked alone for its part."""
     if not isinstance(spend, PureSpend):
-        # Marginals are put together from independent noise, and so are sums beside them.
-        return replace(spend, multiplier=spend.multiplier * root_up(1 / part), shaped=False)
+        return replace(spend, multiplier=spend.multiplier * root_up(1 / part))
     discovering = sum(each.discovers_keys for each in unique.values())
     return replace(
         spend,
@@ -181,8 +182,8 @@ def _group_questions(
     for request in sorted(unique):
         if can_pool(unique[request]):
             rows = canonical_json(list(unique[request].rows))
-            pooled = PooledQuestion(unique[request], part, alone[request].shaped)
-            found.setdefault(rows, {})[request] = pooled
+            shapes = list_pooled_shapes(unique[request], alone[request])
+            found.setdefault(rows, {})[request] = PooledQuestion(unique[request], part, shapes)
     groups = [found[rows] for rows in sorted(found)]
     return [own for own in groups if len(own) > 1 or _has_levels_that_fit(own)]
 

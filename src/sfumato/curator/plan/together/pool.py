@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.curator.catalog.domains import MOST_CELLS
 from sfumato.curator.plan.noisy_sum import NoisySum
+from sfumato.curator.plan.shaped.gaussian_shapes import Weights
 from sfumato.curator.plan.shaped.shaped_sum import ShapedSum
-from sfumato.curator.plan.shaped.shapes import ShapedSums
-from sfumato.curator.plan.spend import PureSpend
+from sfumato.curator.plan.shaped.shapes import GaussianShape, ShapedSums
 from sfumato.curator.plan.steps import PooledSums
 from sfumato.curator.plan.summands import Summand, is_sum_over_rows, order_summands
 from sfumato.curator.plan.together.design import (
@@ -23,12 +22,10 @@ from sfumato.curator.plan.together.design import (
     AskedSum,
     MeasurableForms,
     WorkloadDesign,
-    count_cells,
     list_subsets,
 )
-from sfumato.curator.plan.together.shares import GRAINS, choose_shares, round_shares
 from sfumato.engines.program import CellSums
-from sfumato.errors import LedgerError, PolicyError
+from sfumato.errors import LedgerError
 from sfumato.errors.checked import checked, require_field
 from sfumato.noise import SimplicesNoise
 from sfumato.privacy.canonical import canonical_json
@@ -38,40 +35,39 @@ if TYPE_CHECKING:
 
     from sfumato.curator.plan.resolved import Grouping, ResolvedQuestion
     from sfumato.curator.plan.sensitivity import SumSensitivity
-    from sfumato.curator.plan.shaped.shapes import GaussianShape, LinearForm, Shape
+    from sfumato.curator.plan.shaped.shapes import LinearForm, Shape
     from sfumato.curator.plan.spend import Spend
     from sfumato.curator.plan.steps import MeasuredSum
     from sfumato.curator.plan.together.design import Floats, Marginal
 
-_EXACT = 1e-6
+EXACT = 1e-6
 """Variance that stands for no noise, in squared steps; numbers are rounded to whole steps afterwards."""
-_MOST_MEASURABLE = 256
-"""Marginals and sums that are compared; beyond, only what is asked is measured. It bounds time alone."""
 
 
 @dataclass(frozen=True, slots=True)
 class PooledQuestion:
-    """A question, the part of the whole spend that it brings, and whether its noise would have a shape."""
+    """A question, the part of the whole spend that it brings, and the shape that its noise would have."""
 
     resolved: ResolvedQuestion
     part: Fraction
-    shaped: bool = False
+    shapes: tuple[ShapedSums, ...] = ()
+    """The one that it would have alone, or all that were measured and that its sums can have."""
 
-    @property
-    def possible_shape(self) -> ShapedSums | None:
-        """The shape that its sums can have, where noise is independent by coordinate."""
-        found = self.resolved.shaped
-        return None if found is None or found.shape.columns else found
+    def with_shapes_of(self, items: Collection[StrategyItem]) -> PooledQuestion:
+        """Return the question with the shapes that a strategy measures."""
+        names = {each.block for each in items}
+        found = (each for each in self._list_shapes(items) if name_block(each.shape) in names)
+        return replace(self, shapes=tuple(found))
 
-    @property
-    def shape(self) -> ShapedSums | None:
-        """The shape of its sums, if its noise would have one."""
-        return self.possible_shape if self.shaped else None
-
-    def with_shape_of(self, names: Collection[str]) -> PooledQuestion:
-        """Return the question whose noise has a shape if its shape is among those named."""
-        found = self.possible_shape
-        return replace(self, shaped=found is not None and name_block(found.shape) in names)
+    def _list_shapes(self, items: Collection[StrategyItem]) -> Iterator[ShapedSums]:
+        """Yield the shapes that its sums can have: for Laplace noise, and with the weights of these items."""
+        # Whatever groups rows are in, they add the same.
+        shaped, moves = self.resolved.levels[0].shaped, self.resolved.levels[0].row_moves
+        if shaped is not None:
+            yield shaped
+        if moves is not None:
+            weights = dict.fromkeys(each.weights for each in items if each.weights is not None)
+            yield from (moves.shape(each) for each in weights if moves.fits(each))
 
 
 def can_pool(resolved: ResolvedQuestion) -> bool:
@@ -91,6 +87,9 @@ class StrategyItem:
     block: str
     """Name of what is measured, which no plan of another spend or payer changes."""
     part: Fraction
+    weights: Weights | None = None
+    """Weights of the coordinates, where it is a shape for Gaussian noise: no two machines need find the same.
+    """
 
     def __post_init__(self) -> None:
         require_field(0 <= self.part <= 1, self, "part", "from 0 to 1")
@@ -161,7 +160,7 @@ class Pool:
         found: set[BaseSum] = set()
         for level, each in self._levels():
             found |= {self.name_sum(summand, self.places(level)) for summand in each.resolved.summands}
-            found |= {(summand, None) for summand in (() if each.shape is None else each.shape.shape.sums)}
+            found |= {(summand, None) for shape in each.shapes for summand in shape.shape.sums}
         # In canonical order: what is kept names sums by their places.
         order = {each: at for at, each in enumerate(order_summands({summand for summand, _ in found}))}
         in_order = sorted(found, key=lambda each: (order[each[0]], each[1] or ()))
@@ -171,8 +170,7 @@ class Pool:
     def _derived(self) -> dict[BaseSum, tuple[ShapedSums, LinearForm]]:
         """The sums that follow from others: a sum of values from deviations and the number of values."""
         found: dict[BaseSum, tuple[ShapedSums, LinearForm]] = {}
-        shapes = [each.shape for each in self.questions if each.shape is not None]
-        for shape in shapes:
+        for shape in self._all_shapes():
             for summand, form in shape.estimates.items():
                 # A shape of one question may be made of a sum that follows from the shape of another.
                 if (summand, None) not in found and not _rests_on(shape, summand, found):
@@ -202,29 +200,46 @@ class Pool:
         if named in self.base:
             return np.asarray(np.eye(len(self.base))[self.base[named]])
         shape, form = self._derived[named]
-        bound = self.bounds[self.sums[named]]
-        return np.asarray(np.array(form, dtype=np.float64) @ self._coordinates(shape) / bound)
+        # Exactly: a sum that cancels out must not seem to be a part of this one.
+        pairs = list(zip(form, shape.shape.coordinates, strict=True))
+        weights = [
+            sum((w * each.weights[at] / each.divisor for w, each in pairs), start=Fraction(0))
+            for at in range(len(shape.shape.sums))
+        ]
+        return np.asarray(self._add_up(shape, weights) / self.bounds[self.sums[named]])
+
+    def _add_up(self, shaped: ShapedSums, weights: Sequence[Fraction]) -> Floats:
+        """Return a weighted sum of a shape's sums in terms of the base sums, in units of their bounds."""
+        found = np.zeros(len(self.base))
+        for summand, weight in zip(shaped.shape.sums, weights, strict=True):
+            if weight:
+                whole = self._in_base((summand, None)) * self.bounds[self.sums[summand, None]]
+                found = found + float(weight) * whole
+        return found
 
     def _coordinates(self, shaped: ShapedSums) -> Floats:
         """Return the coordinates of a shape in terms of the base sums, which are in units of their bounds."""
-        found = np.zeros((len(shaped.shape.coordinates), len(self.base)))
-        for place, summand in enumerate(shaped.shape.sums):
-            whole = self._in_base((summand, None)) * self.bounds[self.sums[summand, None]]
-            for row, each in zip(found, shaped.shape.coordinates, strict=True):
-                row += each.weights[place] / each.divisor * whole
-        return found
+        parts = [[Fraction(w, each.divisor) for w in each.weights] for each in shaped.shape.coordinates]
+        return np.array([self._add_up(shaped, each) for each in parts])
+
+    @cached_property
+    def shapes(self) -> tuple[ShapedSums, ...]:
+        """The shapes of all questions, each once."""
+        found = {canonical_json(each.shape): each for each in self._all_shapes()}
+        return tuple(found[name] for name in sorted(found))
+
+    def _all_shapes(self) -> list[ShapedSums]:
+        return [shape for each in self.questions for shape in each.shapes]
 
     @cached_property
     def blocks(self) -> tuple[Block, ...]:
         """Everything that can be measured at once in a cell: each sum, then the shapes."""
-        shapes = {canonical_json(each.shape.shape): each.shape for each in self.questions if each.shape}
-        return (*range(len(self.sums)), *(shapes[name] for name in sorted(shapes)))
+        return (*range(len(self.sums)), *self.shapes)
 
     @cached_property
     def names(self) -> tuple[str, ...]:
         """The names of all blocks, in their order."""
-        found = [name_block(each.shape) for each in self.blocks if not isinstance(each, int)]
-        return (*map(name_block, self.sums), *found)
+        return (*map(name_block, self.sums), *(name_block(each.shape) for each in self.shapes))
 
     def find_block(self, name: str) -> int:
         """Return the place of what has this name in a kept answer."""
@@ -238,12 +253,19 @@ class Pool:
             )
         return self.names.index(name)
 
-    def with_blocks(self, names: Collection[str]) -> Pool:
-        """Return the pool of the same questions in which what has these names can be measured."""
-        return Pool([each.with_shape_of(names) for each in self.questions])
+    def find_shape(self, shape: ShapedSums) -> int:
+        """Return the place of a shape among the blocks."""
+        return self.find_block(name_block(shape.shape))
 
-    def _item(self, keys: Marginal, block: int, part: Fraction) -> StrategyItem:
-        return StrategyItem(keys, self.names[block], part)
+    def with_shapes_of(self, items: Collection[StrategyItem]) -> Pool:
+        """Return the pool of the same questions with the shapes that a strategy measures, and no others."""
+        return Pool([each.with_shapes_of(items) for each in self.questions])
+
+    def make_item(self, keys: Marginal, block: int, part: Fraction) -> StrategyItem:
+        """Return an item of a strategy that measures a block with this part of the spend."""
+        shape = None if block < len(self.sums) else self.shapes[block - len(self.sums)].shape
+        weights = shape.weights if isinstance(shape, GaussianShape) else None
+        return StrategyItem(keys, self.names[block], part, weights)
 
     def forms(self, block: Block) -> Floats:
         """Return what is measured in terms of the base sums, each of these in units of its bound."""
@@ -262,176 +284,27 @@ class Pool:
             return grouped.sensitivity(list(self.sums)[block][0])
         return grouped.contribution.shape_sensitivity(block.shape.width)
 
-    # ---- what each question would measure alone ----
-
-    def own_items(self, spend: Spend) -> dict[tuple[Marginal, int], Fraction]:
-        """Return what the questions would measure alone with which part of the spend; equal ones add up."""
-        found: dict[tuple[Marginal, int], Fraction] = {}
-        for each in self.questions:
-            for keys, block, part in self._own_items(each, spend):
-                found[keys, block] = found.get((keys, block), Fraction(0)) + part
-        return found
-
-    def _own_items(self, asked: PooledQuestion, spend: Spend) -> Iterator[tuple[Marginal, int, Fraction]]:
-        resolved = asked.resolved
-        if asked.shape is not None and resolved.needs.shaped is not None:
-            whole, *parts = spend.split(resolved.needs.shaped).sums
-            keys = tuple(sorted(self.places(resolved)))
-            yield keys, self._place(asked.shape), asked.part * whole
-            for summand, part in zip(resolved.list_apart(asked.shape), parts, strict=True):
-                yield keys, self.sums[self.name_sum(summand, keys)], asked.part * part
-            return
-        each_part = iter(spend.split(resolved.needs).sums)
-        for level in resolved.levels:
-            keys = tuple(sorted(self.places(level)))
-            for summand in resolved.summands:
-                yield keys, self.sums[self.name_sum(summand, keys)], asked.part * next(each_part)
-
-    def _place(self, shape: ShapedSums) -> int:
-        wanted = canonical_json(shape.shape)
-        return next(
-            at
-            for at, each in enumerate(self.blocks)
-            if not isinstance(each, int) and canonical_json(each.shape) == wanted
-        )
-
-    # ---- the strategy ----
-
-    def plan_strategy(self, spend: Spend) -> tuple[StrategyItem, ...]:
-        """Return what is measured: as the questions would alone, or with less noise in all that is asked."""
-        own = self.own_items(spend)
-        pool = sum(own.values(), start=Fraction(0))
-        if not pool:
-            return tuple(self._item(*each, part) for each, part in sorted(own.items()))
-        items = self._list_items(own)
-        design = self.make_design([each for each, _ in items], spend, own)
-        start = np.array([float(own.get(each, Fraction(0)) / pool) for each, _ in items])
-        shares = choose_shares(design, start, spend)
-        if shares is start:
-            return self._require_known(own, spend)
-        grains = round_shares(shares)
-        # In the order of `items`, which is that of marginals and blocks.
-        found = tuple(
-            self._item(*each, pool * Fraction(many, GRAINS))
-            for (each, free), many in zip(items, grains, strict=True)
-            if many or free
-        )
-        return found if self._is_known_from(found, spend) else self._require_known(own, spend)
-
-    def _require_known(
-        self, own: dict[tuple[Marginal, int], Fraction], spend: Spend
-    ) -> tuple[StrategyItem, ...]:
-        """Return what the questions would measure alone, from which all that is asked must follow."""
-        items = tuple(self._item(*each, part) for each, part in sorted(own.items()))
-        if not self._is_known_from(items, spend):
-            raise PolicyError(
-                "SF-Q228",
-                "Some of these numbers have too much less noise than others to be put together.",
-                why="computed in floating-point numbers, the others would be lost",
-                try_="release() of each question by itself",
-            )
-        return items
+    def list_asked(self, asked: PooledQuestion | None = None) -> Iterator[AskedSum]:
+        """Yield every sum that a question asks for, or that all do, by its keys; all alike."""
+        for level, each in self._levels():
+            if asked is None or each is asked:
+                keys = tuple(sorted(self.places(level)))
+                for summand in each.resolved.summands:
+                    at = self.sums[self.name_sum(summand, keys)]
+                    yield AskedSum(keys, at, self.rows_of_sums[at], 1.0, 1.0)
 
     def design_of(self, items: Sequence[StrategyItem], spend: Spend) -> WorkloadDesign:
         """Return the design in which a strategy is measured, with the variances of its noise."""
         measurable = [self._measurable_of(each, spend) for each in items]
         return WorkloadDesign(self.sizes, measurable, list(self.list_asked()))
 
-    def _is_known_from(self, items: Sequence[StrategyItem], spend: Spend) -> bool:
-        """Return whether all that is asked follows from a strategy, in the form in which it is read."""
-        return self.with_blocks({each.block for each in items}).design_of(items, spend).keeps_all_asked
-
     def _measurable_of(self, item: StrategyItem, spend: Spend) -> MeasurableForms:
         noise = self.measure(item, spend).noise
-        if isinstance(noise, SimplicesNoise):
-            raise AssertionError("noise in a pool is independent by coordinate")
-        variance = _EXACT if noise is None else max(_EXACT, float(noise.moments.variance))
         forms = self.forms(self.blocks[self.find_block(item.block)])
+        if isinstance(noise, SimplicesNoise):
+            return MeasurableForms(item.keys, forms, 1.0, covariance=noise.covariance)
+        variance = EXACT if noise is None else max(EXACT, float(noise.moments.variance))
         return MeasurableForms(item.keys, forms, variance, free=noise is None)
-
-    def _list_items(
-        self, own: dict[tuple[Marginal, int], Fraction]
-    ) -> list[tuple[tuple[Marginal, int], bool]]:
-        """Return what can be measured, and whether it is free."""
-        found = dict.fromkeys(sorted(own))
-        marginals = {keys for keys, _ in own}
-        additive = {block for _, block in own if block >= len(self.sums) or list(self.sums)[block][1] is None}
-        more = [
-            (keys, block)
-            for keys in sorted(self._close(marginals) | marginals)
-            for block in sorted(additive)
-            if any(
-                set(keys) <= set(other) or set(other) <= set(keys) for other, asked in own if asked == block
-            )
-        ]
-        if len({*found, *more}) <= _MOST_MEASURABLE:
-            found |= dict.fromkeys(more)
-        return [(each, not self.sensitivity(each[0], self.blocks[each[1]]).l1) for each in sorted(found)]
-
-    def _close(self, marginals: set[Marginal]) -> set[Marginal]:
-        """Return what pairs of marginals have in common and what they have together, and all keys."""
-        pairs = list(itertools.combinations(sorted(marginals), 2))
-        found = {tuple(sorted(set(one) & set(other))) for one, other in pairs}
-        found |= {tuple(sorted({*one, *other})) for one, other in pairs}
-        found.add(tuple(range(len(self.keys))))
-        return {keys for keys in found if count_cells(self.sizes, keys) <= MOST_CELLS}
-
-    def make_design(
-        self,
-        items: Sequence[tuple[Marginal, int]],
-        spend: Spend,
-        own: dict[tuple[Marginal, int], Fraction],
-    ) -> WorkloadDesign:
-        """Return the design in which these can be measured, to be compared with what is measured alone."""
-        measurable = [self._make_measurable(*each, spend) for each in items]
-        return WorkloadDesign(self.sizes, measurable, list(self._compare_asked(spend, own)))
-
-    def _make_measurable(self, keys: Marginal, block: int, spend: Spend) -> MeasurableForms:
-        sensitivity = self.sensitivity(keys, self.blocks[block])
-        variance = sensitivity.l1**2 if isinstance(spend, PureSpend) else sensitivity.l2_squared
-        forms = self.forms(self.blocks[block])
-        return MeasurableForms(keys, forms, float(variance or _EXACT), free=not variance)
-
-    def list_asked(self) -> Iterator[AskedSum]:
-        """Yield every sum that is asked for, by its keys; all alike."""
-        for level, each in self._levels():
-            keys = tuple(sorted(self.places(level)))
-            for summand in each.resolved.summands:
-                at = self.sums[self.name_sum(summand, keys)]
-                yield AskedSum(keys, at, self.rows_of_sums[at], 1.0, 1.0)
-
-    def _compare_asked(self, spend: Spend, own: dict[tuple[Marginal, int], Fraction]) -> Iterator[AskedSum]:
-        """Yield every sum that is asked for, each question with the weight of one."""
-        whole = sum(own.values(), start=Fraction(0))
-        for level, each in self._levels():
-            keys = tuple(sorted(self.places(level)))
-            harms, alone = each.resolved.sum_weights, self._alone(each, keys, spend, whole)
-            places = {summand: self.sums[self.name_sum(summand, keys)] for summand in each.resolved.summands}
-            total = sum(float(harms[summand]) * alone[at] for summand, at in places.items()) or 1.0
-            for summand, at in places.items():
-                weight = float(harms[summand]) / total
-                yield AskedSum(keys, at, self.rows_of_sums[at], weight, max(alone[at], 1e-30))
-
-    def _alone(
-        self, asked: PooledQuestion, keys: Marginal, spend: Spend, whole: Fraction
-    ) -> dict[int, float]:
-        """Return the variance of each sum of a question at a marginal if it were asked alone."""
-        found: dict[int, float] = {}
-        for own, block, part in self._own_items(asked, spend):
-            if own != keys:
-                continue
-            each, share = self._make_measurable(keys, block, spend), float(part / whole)
-            precision = 1.0 if each.free else (share**2 if isinstance(spend, PureSpend) else share)
-            inverse = np.linalg.pinv(each.forms)
-            for at in self._measured_by(block):
-                weights = self.rows_of_sums[at] @ inverse
-                found[at] = float(weights @ weights) * each.variance / precision
-        return found
-
-    def _measured_by(self, block: int) -> list[int]:
-        """Return the places of the sums that follow from one block."""
-        shaped = self.blocks[block]
-        return [block] if isinstance(shaped, int) else [self.sums[each, None] for each in shaped.measured]
 
     # ---- steps ----
 

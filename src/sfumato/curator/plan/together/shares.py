@@ -34,7 +34,8 @@ def choose_shares(design: WorkloadDesign, start: Floats, spend: Spend) -> Floats
         variance = float(weights @ design.variances(shares**2 if pure else shares))
         return variance * float(shares @ shares) if squares else variance
 
-    better = [each for each in _list_candidates(design, start, pure) if _is_no_worse(design, each, pure)]
+    found = _list_candidates(design, start, pure)
+    better = [each for each in found if design.is_no_worse(each**2 if pure else each)]
     return min([start, *better], key=harm)
 
 
@@ -58,15 +59,6 @@ def _list_starts(design: WorkloadDesign, start: Floats) -> Iterator[Floats]:
     last = can_be * np.array([float(len(each.keys) == finest) for each in design.measurable])
     if last.any():
         yield 0.1 * even + 0.9 * last / last.sum()
-
-
-def _is_no_worse(design: WorkloadDesign, shares: Floats, pure: bool) -> bool:
-    """Return whether every asked sum is known, with at most the variance that it would have alone."""
-    precisions = shares**2 if pure else shares
-    if not np.isfinite(shares).all() or not design.keeps_asked(precisions):
-        return False
-    found = design.variances(precisions)
-    return all(one <= each.alone * 1.001 for one, each in zip(found, design.asked, strict=True))
 
 
 def round_shares(shares: Floats) -> list[int]:
