@@ -3,11 +3,11 @@
     python benchmarks/together.py [--rounds 6] [--keep docs/measured/together.json]
 
 Each workload is released together and, beside it, question by question for its part of the spend: ε/k, or
-ρ/k for Gaussian noise. Printed are ratios, together over alone: of the 95 % half-widths of counts that quotes
-promise, the best, the worst and the mean; and of the root mean square errors of all released counts and
-averages against the exact ones, on the geometric mean. Levels are compared with an even split over them, all
-that they had before. For counts with Gaussian noise `bound` is the least variance that any unbiased linear
-strategy reaches (ResidualPlanner: Xiao, He, Zhang and Kifer, 2023), over ours: 1 is optimal.
+ρ/k for Gaussian noise. Printed are ratios, together over alone: of the 95 % half-widths of counts and
+averages that quotes promise, the best, the worst and the mean; and of the root mean square errors of all that
+is released against the exact numbers, on the geometric mean. Levels are compared with an even split over
+them, all that they had before. For counts with Gaussian noise `bound` is the least variance that any unbiased
+linear strategy reaches (ResidualPlanner: Xiao, He, Zhang and Kifer, 2023), over ours: 1 is optimal.
 
 Aims: no half-width above 1.03, and the mean error of every workload below 1.
 """
@@ -37,6 +37,7 @@ from sfumato.curator.plan.resolved import ResolvedQuestion
 from sfumato.curator.plan.spend import GaussianSpend
 from sfumato.curator.plan.together.design import list_subsets
 from sfumato.curator.plan.together.plan import plan_together
+from sfumato.curator.plan.together.strategy import StrategyPlanner
 from sfumato.queries.sql import parse_question
 
 if TYPE_CHECKING:
@@ -44,7 +45,11 @@ if TYPE_CHECKING:
 
 DATA = Path(os.environ.get("SFUMATO_DATA", Path(__file__).parents[2] / "shared" / "data"))
 DELTA = 1e-6
+NUMBERS = ("n", "m", "m2")
+GIVEN = {"n": 10_000}
+"""Rows of a group, for the half-widths of averages."""
 SPENDS = {"pure ε = 1": {"epsilon": 1.0}, "ρ = 0.05": {"rho": 0.05}}
+DRUGS = "AVG(num_medications) AS m2"
 ADULT = (
     "age workclass fnlwgt education grade marital occupation relationship race sex gain loss hours country"
 )
@@ -69,6 +74,7 @@ def read_adult() -> tuple[pa.Table, Any, dict[str, Any], list[list[str]]]:
         [count(one, other) for at, one in enumerate(keys) for other in keys[at + 1 :]],
         ["SELECT race, sex, marital, COUNT(*) AS n FROM t GROUP BY CUBE (race, sex, marital)"],
         [mean("education"), count("education", "sex"), mean("sex")],
+        ["SELECT race, sex, COUNT(*) AS n, AVG(hours) AS m FROM t GROUP BY ROLLUP (race, sex)"],
     ]
     return pa.table({name: rows[name] for name in columns}), sf.ROW, columns, workloads
 
@@ -77,17 +83,19 @@ def read_diabetes() -> tuple[pa.Table, Any, dict[str, Any], list[list[str]]]:
     """Return the rows, the unit, the columns and the workloads of the hospital table."""
     every = parquet.read_table(DATA / "diabetes130" / "diabetic_data.parquet")
     keys = ("gender", "age", "readmitted")
-    table = every.select(["patient_nbr", *keys, "time_in_hospital"])
+    table = every.select(["patient_nbr", *keys, "time_in_hospital", "num_medications"])
     columns: dict[str, Any] = {}
     for name in keys:
         values = sorted(set(table.column(name).to_pylist()) - {None})
         columns[name] = sf.one_of(*values, missing=values[0])
     columns["time_in_hospital"] = sf.between(1, 14, step=1)
+    columns["num_medications"] = sf.between(1, 81, step=1)
     workloads = [
         [count(), count("age"), count("age", "gender"), count("age", "gender", "readmitted")],
         [count("age", "gender"), count("age", "readmitted"), count("gender", "readmitted")],
         ["SELECT age, gender, COUNT(*) AS n FROM t GROUP BY ROLLUP (age, gender)"],
         [mean("age", of="time_in_hospital"), count("age", "readmitted")],
+        [f"{mean('age', of='time_in_hospital').replace(' FROM', f', {DRUGS} FROM')}", count("age", "gender")],
     ]
     return table, sf.Unit("patient_nbr", max_rows=40), columns, workloads
 
@@ -149,17 +157,17 @@ class Workload:
         return [self._session.sql(sql).release(**part).to_arrow() for sql in self._questions]
 
     def _compare_widths(self, spend: dict[str, float]) -> list[float]:
-        """Return the ratios of the half-widths of counts."""
+        """Return the ratios of the half-widths of counts and averages."""
         if len(self._questions) == 1:
             plan = self._session.sql(self._questions[0]).plan(spend)
             even = price_question(plan.resolved, plan.spend, strategy=())
             ours, alone = (_list_halves(each) for each in (plan, even))
             return [one / other for one, other in zip(ours, alone, strict=True)]
         part = {name: each / len(self._questions) for name, each in spend.items()}
-        named = self._session.ask_together(self._questions).quote(**spend).error()
-        alone = [self._session.sql(sql).quote(**part).error()["n"] for sql in self._questions]
-        halves = [each for name, each in named.items() if name.startswith("n")]
-        return [one / other for one, other in zip(halves, alone, strict=True)]
+        ours = self._session.ask_together(self._questions).quote(**spend, given=GIVEN).error()
+        quotes = [self._session.sql(sql).quote(**part, given=GIVEN) for sql in self._questions]
+        alone = [half for quote in quotes for half in quote.error().values()]
+        return [one / other for one, other in zip(ours.values(), alone, strict=True)]
 
     def _compare_bound(self, spend: dict[str, float]) -> float:
         """Return the least weighted variance of any Gaussian strategy over ours, for workloads of counts."""
@@ -172,18 +180,17 @@ class Workload:
         pool, items = plan.subject.pools[0], plan.subject.strategies[0]
         if len({pool.sensitivity(each.keys, 0).l2_squared for each in items}) > 1:
             return math.nan
-        design = pool.make_design(
-            [(each.keys, pool.find_block(each.block)) for each in items], noise, pool.own_items(noise)
-        )
+        places = [(each.keys, pool.find_block(each.block)) for each in items]
+        design = StrategyPlanner(pool, noise).make_design(places)
         variance = design.variances(np.array([float(each.part) for each in items])).sum()
         unit = pool.sensitivity(items[0].keys, 0).l2_squared
         return _bound_variance(pool.sizes, [each.keys for each in design.asked]) * unit / float(variance)
 
 
 def _list_halves(plan: Any) -> list[float]:
-    """Return the half-width of the count at each level."""
-    figure = plan.question.figures["n"]
-    return [each.half_width(figure, 0.95) for each in QuestionError(plan, {}).each_level()]
+    """Return the half-widths of all numbers at each level."""
+    levels = QuestionError(plan, GIVEN).each_level()
+    return [half for each in levels for half in each.half_widths(0.95).values() if half is not None]
 
 
 def _bound_variance(sizes: Sequence[int], asked: Sequence[tuple[int, ...]]) -> float:
@@ -208,13 +215,13 @@ def _measure_evenly(session: Any, sql: str, spend: dict[str, float]) -> pa.Table
 
 def _errors(released: pa.Table, exact: dict[tuple[Any, ...], dict[str, float]]) -> Iterator[float]:
     """Yield the mean square error of each number of an answer."""
-    numbers = [name for name in released.column_names if name in ("n", "m")]
+    numbers = [name for name in released.column_names if name in NUMBERS]
     keys = [name for name in released.column_names if name not in numbers]
     rows = released.to_pylist()
     for name in numbers:
         squares = []
         for row in rows:
-            true = exact.get(tuple(row[key] for key in keys), {"n": 0, "m": None})[name]
+            true = exact.get(tuple(row[key] for key in keys), {"n": 0}).get(name)
             if true is not None and row[name] is not None:
                 squares.append((row[name] - true) ** 2)
         yield float(np.mean(squares))
@@ -223,7 +230,7 @@ def _errors(released: pa.Table, exact: dict[tuple[Any, ...], dict[str, float]]) 
 def read_exact(sql: str) -> dict[tuple[Any, ...], dict[str, float]]:
     """Return the exact answer of a question, by the keys of its groups."""
     rows = duckdb.sql(sql).to_arrow_table().to_pylist()
-    return {tuple(v for k, v in row.items() if k not in ("n", "m")): row for row in rows}
+    return {tuple(v for k, v in row.items() if k not in NUMBERS): row for row in rows}
 
 
 def measure(rounds: int) -> list[dict[str, Any]]:

@@ -33,6 +33,11 @@ TOGETHER = (
     "SELECT COUNT(*) AS n, MEDIAN(age) AS age FROM {table}",
 )
 """Questions that are asked together."""
+COLUMNS_TOGETHER = (
+    "SELECT ward, COUNT(*) AS n, AVG(cost) AS cost, AVG(age) AS age FROM {table} GROUP BY ward",
+    "SELECT ward, day, AVG(cost) AS cost FROM {table} GROUP BY ROLLUP (ward, day)",
+)
+"""Questions asked together whose sums share a noise: of several columns, and at several levels."""
 QUESTIONS = {
     "count": "SELECT COUNT(*) AS n FROM {table}",
     "groups": "SELECT ward, COUNT(*) AS n, AVG(cost) AS cost FROM {table} WHERE age >= 65 GROUP BY ward",
@@ -118,7 +123,7 @@ def _curve() -> Replayed:
     return replay(released, [("full", "rest")], claim=epsilon)
 
 
-def _ask_together(tables: tuple[str, str], **spend: float) -> Replayed:
+def _ask_together(tables: tuple[str, str], questions: tuple[str, ...], **spend: float) -> Replayed:
     """Replay questions that are asked together, for one charge."""
     _ASKED[0] += 1
     session = _clinic().session()
@@ -126,7 +131,7 @@ def _ask_together(tables: tuple[str, str], **spend: float) -> Replayed:
     amounts: Any = {name: each * (1 + _ASKED[0] / 64) for name, each in spend.items()}
 
     def released(table: str) -> list[Any]:
-        asked = session.ask_together([sql.format(table=table) for sql in TOGETHER])
+        asked = session.ask_together([sql.format(table=table) for sql in questions])
         return [each.to_arrow().to_pydict() for each in asked.release(**amounts)]
 
     claim = Gaussian((2 * amounts["rho"]) ** -0.5) if "rho" in amounts else amounts["epsilon"]
@@ -182,6 +187,15 @@ def _stream(measure: Any) -> Replayed:
     return replay(released, [("full", "rest")], claim=Gaussian((2 * rho) ** -0.5))
 
 
+def _list_together(name: str, questions: tuple[str, ...]) -> list[CatalogueEntry]:
+    """Return the entries of questions that are asked together, with Gaussian and with Laplace noise."""
+    pure = ("pure_full", "pure_rest")
+    return [
+        CatalogueEntry("question", name, lambda *_: _ask_together(("full", "rest"), questions, rho=0.5)),
+        CatalogueEntry("question", f"{name}, pure", lambda *_: _ask_together(pure, questions, epsilon=1)),
+    ]
+
+
 def list_doors() -> list[CatalogueEntry]:
     """Return an entry for every shape of question, for curves, for chosen bounds, and for streams."""
     from sfumato.queries.aggregations import count, mean
@@ -194,10 +208,9 @@ def list_doors() -> list[CatalogueEntry]:
         for name, sql in SHAPED.items()
     ]
     asked += [
-        CatalogueEntry("question", "together", lambda *_: _ask_together(("full", "rest"), rho=0.5)),
-        CatalogueEntry(
-            "question", "together, pure", lambda *_: _ask_together(("pure_full", "pure_rest"), epsilon=1)
-        ),
+        entry
+        for name, questions in (("together", TOGETHER), ("columns together", COLUMNS_TOGETHER))
+        for entry in _list_together(name, questions)
     ]
     asked += [
         CatalogueEntry("question", f"{name}, Gaussian", lambda *_, sql=sql: _ask_gaussian(sql))

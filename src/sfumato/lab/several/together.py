@@ -31,7 +31,7 @@ class TogetherQueries(Measure[tuple[Release, ...]]):
 
     Each question brings an equal part of what is spent. Questions about the same rows are measured together,
     by whichever groups serve all of them best, and no number has more noise than if it were asked alone for
-    its part, each sum with noise of its own.
+    its part.
     """
 
     def __init__(self, payer: Payer, queries: Sequence[Query]) -> None:
