@@ -133,12 +133,12 @@ class Query(Measure[Release]):
         return f"Query({self._text!r}); .quote(epsilon=…) prices it, .release(epsilon=…) pays and answers"
 
     def _answer(self, plan: QuestionPlan, released: Released) -> Release:
-        return Release(plan, released, again=self._ask_again)
+        return Release(plan, released, again=self.ask_again)
 
-    def _ask_again(
+    def ask_again(
         self, spending: Mapping[str, Any], rounds: tuple[str, ...], earlier: QuestionPlan
     ) -> tuple[QuestionPlan, Released]:
-        """Ask the same question once more, with fresh noise, after these rounds."""
+        """Ask the same question once more by itself, with fresh noise, after these rounds."""
         resolved = self._resolve()
         typed = dict(spending)
         key = typed.pop("key", None)

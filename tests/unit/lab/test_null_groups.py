@@ -123,6 +123,6 @@ def test_refining_an_answer_from_before_leaves_the_group_out(tmp_path: Path) -> 
     query = lab.session().sql("SELECT ward, COUNT(*) AS n FROM t GROUP BY ward")
     plan = query.plan({"epsilon": 90})
     paid = query._payer.pay(plan, "a question")
-    old = Release(plan, replace(paid, answer=encode_answer([[[20, 10]]])), again=query._ask_again)
+    old = Release(plan, replace(paid, answer=encode_answer([[[20, 10]]])), again=query.ask_again)
     assert old.to_arrow().num_rows == 2
     assert old.refine(epsilon=90).to_arrow().to_pydict() == {"ward": ["A", "B"], "n": [20, 10]}

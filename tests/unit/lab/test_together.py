@@ -191,6 +191,35 @@ def _covary(laws: Any) -> Any:
     return weights @ every.covariance @ weights.T
 
 
+def test_each_answer_can_be_refined_by_itself(session: Any) -> None:
+    """For a charge of its own, once: the others keep their numbers."""
+    beside = "SELECT sex, COUNT(*) AS n FROM other GROUP BY sex"
+    asked = [MEANS, "SELECT ward, sex, AVG(age) AS age FROM t GROUP BY ROLLUP (ward, sex)", beside]
+    first = session.ask_together(asked).release(epsilon=0.7)
+    for sql, release in zip(asked, first, strict=True):
+        better = release.refine(epsilon=900)
+        assert better.entries == (release.receipt.entry, better.receipt.entry)
+        assert release.refine(epsilon=900).receipt.replayed
+        exact = session.sql(sql).release(epsilon=900)
+        assert better.receipt.entry != exact.receipt.entry
+        for name in set(exact.to_arrow().column_names) - {"ward", "sex"}:
+            pairs = zip(*(each.to_arrow()[name].to_pylist() for each in (better, exact)), strict=True)
+            assert all(one == pytest.approx(other, rel=0.02, abs=1) for one, other in pairs if other)
+
+
+def test_a_tuned_question_may_be_among_them(session: Any) -> None:
+    """It has its part of the spend beside the others, and says what was picked."""
+    tuned = session.sql(WARD).tune(epsilon=20)
+    quote = session.ask_together([BOTH, tuned]).quote(epsilon=0.8)
+    assert ("question 2: picked", str(tuned.picked)) in [
+        tuple(part.strip() for part in line.split("  ", 1)) for line in str(quote).splitlines()
+    ]
+    alone = tuned.quote(epsilon=0.4).error()
+    assert quote.error()["n (question 2)"] == alone["n"]
+    _, wards = session.ask_together([BOTH, tuned]).release(epsilon=0.8)
+    assert any(tuned.picked.bias in each for each in wards.to_dict()["bias"])
+
+
 def test_a_wished_error_is_met(session: Any) -> None:
     asked = session.ask_together([WARD, BOTH])
     quote = asked.quote(error={"n": 12})

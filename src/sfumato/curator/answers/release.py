@@ -56,8 +56,8 @@ class Release:
     `again(spend, rounds, plan)` prices the same question at another spend, as one that refines the requests
     `rounds`; it refuses if that would be about other rows than `plan`, charges it, and returns the plan and
     what the ledger released. `earlier` is the release that this one refines; what is shown is then both
-    together. `receipt` is for what was charged together with other answers, and `answer` for what was read
-    together with them.
+    together. `receipt` is for what was charged together with other answers, `answer` for what was read
+    together with them, and `request` is then what the ledger keeps all of them under.
     """
 
     def __init__(
@@ -69,6 +69,7 @@ class Release:
         earlier: Release | None = None,
         receipt: Receipt | None = None,
         answer: NoisyAnswer | None = None,
+        request: str = "",
     ) -> None:
         kept: QuestionPlan = plan if answer is not None else match_kept_form(plan, released.answer)
         self._again = again
@@ -77,11 +78,14 @@ class Release:
             self._answer, kept = drop_null_groups(kept, self._answer), kept.without_nulls
         self._plan: QuestionPlan = kept
         # Rounds are part of a refined question's request: each refinement of one answer is charged once.
-        self._rounds: tuple[str, ...] = (plan.request,)
+        self._rounds: tuple[str, ...] = (request or plan.request,)
         if earlier is not None:
             self._answer = combine_answers(earlier._answer, self._answer)
             self._rounds = (*earlier._rounds, plan.request)
         self.receipt = Receipt.of(plan, released) if receipt is None else receipt
+        self._entries: tuple[int, ...] = (self.receipt.entry,)
+        if earlier is not None:
+            self._entries = (*earlier._entries, self.receipt.entry)
 
     @property
     def request(self) -> str:
@@ -89,9 +93,9 @@ class Release:
         return self._plan.request
 
     @property
-    def rounds(self) -> tuple[str, ...]:
-        """The requests of all answers that were put together here: those refined, and the last."""
-        return self._rounds
+    def entries(self) -> tuple[int, ...]:
+        """The entries in the ledger of all charges that were paid for this answer, from the first."""
+        return self._entries
 
     @property
     def tables(self) -> tuple[Table, ...]:

@@ -16,7 +16,7 @@ from sfumato.curator.plan.spend import PureSpend
 from sfumato.curator.plan.together.plan import gather_needs, plan_together, require_together
 from sfumato.errors import PolicyError, UsageError
 from sfumato.lab.bounds.row_ranks import ranks_all_rows, unbounded_ranks_error
-from sfumato.lab.query import Query
+from sfumato.lab.query import Query, TunedQuery
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from sfumato.curator.payer import Payer, Spending
     from sfumato.curator.plan.spend import Spend
     from sfumato.curator.plan.together.plan import TogetherPlan
+    from sfumato.ledger import Released
 
 
 class TogetherQueries(Measure[tuple[Release, ...]]):
@@ -37,7 +38,7 @@ class TogetherQueries(Measure[tuple[Release, ...]]):
     def __init__(self, payer: Payer, queries: Sequence[Query]) -> None:
         self._queries = tuple(queries)
         text = "; ".join(each.text for each in self._queries)
-        super().__init__(payer, text, self._plan, read_together, _expected_error)
+        super().__init__(payer, text, self._plan, self._read_answers, self._expect_error)
         # What no price could answer is refused now.
         require_together([each.resolved for each in self._queries])
 
@@ -54,6 +55,13 @@ class TogetherQueries(Measure[tuple[Release, ...]]):
         if ranked and not self._payer.was_answered(plan):
             raise unbounded_ranks_error()
         return self._with_notes(plan)
+
+    def _read_answers(self, plan: TogetherPlan, released: Released) -> tuple[Release, ...]:
+        return read_together(plan, released, [each.ask_again for each in self._queries])
+
+    def _expect_error(self, plan: TogetherPlan, spending: Spending) -> TogetherError:
+        tuned = tuple(str(each.picked) if isinstance(each, TunedQuery) else "" for each in self._queries)
+        return replace(TogetherError.of(plan, check_given(spending.get("given"))), picked=tuned)
 
     def _choose_spend(self, resolved: list[ResolvedQuestion], spending: Spending) -> Spend:
         given = check_given(spending.get("given"))
@@ -135,7 +143,3 @@ def no_list_error() -> UsageError:
         "Questions that are asked together come as a list.",
         try_='s.ask_together(["SELECT …", "SELECT …"])',
     )
-
-
-def _expected_error(plan: TogetherPlan, spending: Spending) -> TogetherError:
-    return TogetherError.of(plan, check_given(spending.get("given")))

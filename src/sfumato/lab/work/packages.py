@@ -193,11 +193,8 @@ def _require_place(proofs: str) -> str:
 
 def _read_release(lab: LabAccess, release: Release | UnionAnswer, title: str) -> PackageSource:
     parts = release.parts if isinstance(release, UnionAnswer) else (release,)
-    entries = [part.receipt.entry for part in parts]
-    for part in parts:
-        # Answers that were refined have a charge for each round, and a receipt for the last alone.
-        if len(part.rounds) > 1:
-            entries += _find_requests(lab.ledger, set(part.rounds), like=part.receipt.entry)
+    # Answers that were refined have a charge for each round, and a receipt for the last alone.
+    entries = [entry for part in parts for entry in part.entries]
     tables = tuple(dict.fromkeys(table.name for part in parts for table in part.tables))
     found = {table.name: table for part in parts for table in part.tables}
     asked = [each.question.removesuffix(" (refined)") for each in find_charges(lab.ledger, entries)]
@@ -230,24 +227,15 @@ def _read_synthetic(lab: LabAccess, published: PublishedTable, title: str) -> Pa
     )
 
 
-def _find_requests(ledger: Ledger, requests: set[str], like: int | None = None) -> list[int]:
-    """Return the charges for these requests that were answered, oldest first.
-
-    With the entry of one charge, only those about the same snapshots are returned.
-    """
+def _find_requests(ledger: Ledger, requests: set[str]) -> list[int]:
+    """Return the charges for these requests that were answered, oldest first."""
     asked, answered = {}, set()
     for entry in ledger.read_entries():
         if entry.kind in ("charge", "reserve"):
-            fields = read_body(entry.body)
-            asked[entry.seq] = fields["request"], fields.get("data", "")
+            asked[entry.seq] = read_body(entry.body)["request"]
         elif entry.kind == "release":
             answered.add(read_body(entry.body)["charge"])
-    data = None if like is None else asked[like][1]
-    return [
-        seq
-        for seq, (request, read) in asked.items()
-        if request in requests and seq in answered and data in (None, read)
-    ]
+    return [seq for seq, request in asked.items() if request in requests and seq in answered]
 
 
 def _read_charge(seq: int, head: str, fields: dict[str, Any]) -> LedgerCharge:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,15 +15,21 @@ from sfumato.curator.gate import decode_answer, encode_answer
 from sfumato.curator.plan.steps import ChoiceStep
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
+    from sfumato.curator.answers.release import Again
     from sfumato.curator.plan.plan import QuestionPlan
     from sfumato.curator.plan.together.plan import TogetherPlan
     from sfumato.ledger import Released
 
 
-def read_together(plan: TogetherPlan, released: Released) -> tuple[Release, ...]:
-    """Return the answer of each question, all with receipts of the one charge."""
+def read_together(
+    plan: TogetherPlan, released: Released, again: Sequence[Again | None] = ()
+) -> tuple[Release, ...]:
+    """Return the answer of each question, all with receipts of the one charge.
+
+    `again` asks each question once more by itself, to refine its answer.
+    """
     answers, subject = decode_answer(released.answer), plan.subject
     kept = read_strategies(answers)
     estimates = [
@@ -37,15 +44,16 @@ def read_together(plan: TogetherPlan, released: Released) -> tuple[Release, ...]
     beside = iter([each for each in answers if not is_pooled(each)])
     own = {request: [next(beside) for _ in subject.steps_beside(request)] for request in subject.unique}
     whole = Receipt.of(plan, released)
+    asks = again or (None,) * len(subject.plans)
     found = []
-    for each, request in zip(subject.plans, subject.requests, strict=True):
+    for each, request, ask in zip(subject.plans, subject.requests, asks, strict=True):
+        noisy, kept = None, released
+        if request in subject.pool_of:
+            noisy = _read_pooled(each, estimates[subject.pool_of[request]], own[request])
+        else:
+            kept = replace(released, answer=encode_answer(own[request]))
         receipt = replace(whole, table=each.table.name)
-        if request not in subject.pool_of:
-            alone = replace(released, answer=encode_answer(own[request]))
-            found.append(Release(each, alone, receipt=receipt))
-            continue
-        noisy = _read_pooled(each, estimates[subject.pool_of[request]], own[request])
-        found.append(Release(each, released, receipt=receipt, answer=noisy))
+        found.append(Release(each, kept, again=ask, receipt=receipt, answer=noisy, request=plan.request))
     return tuple(found)
 
 
@@ -60,6 +68,8 @@ class TogetherError:
     """The expected errors of several questions."""
 
     questions: tuple[QuestionError, ...]
+    picked: tuple[str, ...] = ()
+    """What was picked for each question that was tuned; nothing for the others."""
 
     @classmethod
     def of(cls, plan: TogetherPlan, given: dict[str, int]) -> TogetherError:
@@ -93,8 +103,10 @@ class TogetherError:
         return list(self._lines())
 
     def _lines(self) -> Iterator[tuple[str, str]]:
-        for place, each in enumerate(self.questions, start=1):
-            yield from ((f"question {place}: {name}", text) for name, text in each.lines())
+        pairs = itertools.zip_longest(self.questions, self.picked, fillvalue="")
+        for place, (each, picked) in enumerate(pairs, start=1):
+            lines = [("picked", picked)] if picked else []
+            yield from ((f"question {place}: {name}", text) for name, text in [*lines, *each.lines()])
 
     def shared_by(self) -> str:
         """Return what the spend is split over."""
