@@ -178,7 +178,7 @@ def refine_release(
         release = _read_again(context, session, kept).refine(key=key, **parse_spending(spend))
         answer = write_release(release)
         _keep(context, visitor, QuestionBody(**kept.question), spend, answer, refines=entry)
-    _give_address(context, visitor, release, QuestionBody(**kept.question), spend, refined=True)
+    _give_address(context, visitor, release, QuestionBody(**kept.question), spend, how="refined")
     return answer
 
 
@@ -230,16 +230,18 @@ def _give_address(
     context: ServerContext,
     visitor: Visitor,
     release: Any,
-    asked: QuestionBody,
+    asked: SingleQuestionBody,
     spend: SpendBody,
     *,
-    refined: bool = False,
+    how: str = "",
 ) -> None:
     """Let an answer be fetched by its entry. One that is no table has no address, and is still given."""
-    if isinstance(release, tuple):
+    if isinstance(asked, QuestionBody) and asked.together is not None:
+        for part, own in zip(asked.together, release, strict=True):
+            _give_address(context, visitor, own, part, spend, how="asked together")
         return
     with suppress(SfumatoError):
-        keep_released(context, visitor, release, asked, spend, refined=refined)
+        keep_released(context, visitor, release, asked, spend, how=how)
 
 
 def _keep(

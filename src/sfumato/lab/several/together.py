@@ -60,8 +60,9 @@ class TogetherQueries(Measure[tuple[Release, ...]]):
         return read_together(plan, released, [each.ask_again for each in self._queries])
 
     def _expect_error(self, plan: TogetherPlan, spending: Spending) -> TogetherError:
-        tuned = tuple(str(each.picked) if isinstance(each, TunedQuery) else "" for each in self._queries)
-        return replace(TogetherError.of(plan, check_given(spending.get("given"))), picked=tuned)
+        queries = enumerate(self._queries, start=1)
+        picked = {place: str(each.picked) for place, each in queries if isinstance(each, TunedQuery)}
+        return replace(TogetherError.of(plan, check_given(spending.get("given"))), picked=picked)
 
     def _choose_spend(self, resolved: list[ResolvedQuestion], spending: Spending) -> Spend:
         given = check_given(spending.get("given"))

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from sfumato.lab.session import Session
     from sfumato.server.access import Visitor
     from sfumato.server.context import ServerContext
-    from sfumato.server.wire import QuestionBody, SpendBody
+    from sfumato.server.wire import SingleQuestionBody, SpendBody
 
 
 def may_read_answers(lab: Lab, analyst: str | None) -> bool:
@@ -74,17 +74,20 @@ def keep_released(
     context: ServerContext,
     visitor: Visitor,
     answer: Any,
-    asked: QuestionBody,
+    asked: SingleQuestionBody,
     spend: SpendBody,
     name: str | None = None,
     *,
-    refined: bool = False,
+    how: str = "",
 ) -> Feed:
-    """Give an answer that was released to the visitor an address: by its name, or else by its entry."""
+    """Give an answer that was released to the visitor an address: by its name, or else by its entry.
+
+    `how` says how it was asked, if not by itself for this spend.
+    """
     shelf, spending = FeedShelf(context.lab.feeds_file), parse_spending(spend)
     said = write_spend({each: value for each, value in spending.items() if value is not None})
-    # The text of a refined answer is another, so that its price is not taken for that of the question.
-    text = write_question(asked) + (" (refined)" if refined else "")
+    # The text is another then, so that what was spent is not taken for the price of the question.
+    text = write_question(asked) + (f" ({how})" if how else "")
     return shelf.keep_answer(visitor.analyst, answer, text, name, said)
 
 
@@ -94,7 +97,7 @@ def forget_feed(context: ServerContext, visitor: Visitor, name: str) -> None:
         raise no_such_feed(name)
 
 
-def write_question(asked: QuestionBody) -> str:
+def write_question(asked: SingleQuestionBody) -> str:
     """Return a question as the text that its feed has: its SQL, or its steps as JSON."""
     if asked.sql is not None and asked.bounded is None:
         return asked.sql

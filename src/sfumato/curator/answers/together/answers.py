@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from sfumato.curator.answers.answer import NoisyAnswer, read_choices
@@ -15,7 +14,7 @@ from sfumato.curator.gate import decode_answer, encode_answer
 from sfumato.curator.plan.steps import ChoiceStep
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from sfumato.curator.answers.release import Again
     from sfumato.curator.plan.plan import QuestionPlan
@@ -47,13 +46,13 @@ def read_together(
     asks = again or (None,) * len(subject.plans)
     found = []
     for each, request, ask in zip(subject.plans, subject.requests, asks, strict=True):
-        noisy, kept = None, released
+        noisy, alone = None, released
         if request in subject.pool_of:
             noisy = _read_pooled(each, estimates[subject.pool_of[request]], own[request])
         else:
-            kept = replace(released, answer=encode_answer(own[request]))
+            alone = replace(released, answer=encode_answer(own[request]))
         receipt = replace(whole, table=each.table.name)
-        found.append(Release(each, kept, again=ask, receipt=receipt, answer=noisy, request=plan.request))
+        found.append(Release(each, alone, again=ask, receipt=receipt, answer=noisy, request=plan.request))
     return tuple(found)
 
 
@@ -68,8 +67,8 @@ class TogetherError:
     """The expected errors of several questions."""
 
     questions: tuple[QuestionError, ...]
-    picked: tuple[str, ...] = ()
-    """What was picked for each question that was tuned; nothing for the others."""
+    picked: Mapping[int, str] = field(default_factory=dict)
+    """What was picked for the questions that were tuned, by their places from 1 on."""
 
     @classmethod
     def of(cls, plan: TogetherPlan, given: dict[str, int]) -> TogetherError:
@@ -103,10 +102,9 @@ class TogetherError:
         return list(self._lines())
 
     def _lines(self) -> Iterator[tuple[str, str]]:
-        pairs = itertools.zip_longest(self.questions, self.picked, fillvalue="")
-        for place, (each, picked) in enumerate(pairs, start=1):
-            lines = [("picked", picked)] if picked else []
-            yield from ((f"question {place}: {name}", text) for name, text in [*lines, *each.lines()])
+        for place, each in enumerate(self.questions, start=1):
+            picked = [("picked", self.picked[place])] if place in self.picked else []
+            yield from ((f"question {place}: {name}", text) for name, text in [*picked, *each.lines()])
 
     def shared_by(self) -> str:
         """Return what the spend is split over."""
