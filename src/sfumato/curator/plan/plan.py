@@ -344,7 +344,8 @@ def list_pooled_shapes(resolved: ResolvedQuestion, spend: Spend) -> tuple[Shaped
     """
     level = resolved.levels[0]
     if isinstance(spend, PureSpend):
-        # Levels had no shape before, and where Rényi divergences add up one would raise their price.
+        # Where Rényi divergences add up, a shape costs more than noise of its own for each sum at the same ε:
+        # it is for questions that have it alone, and levels do not.
         raises = spend.squares and bool(resolved.question.levels)
         wanted = not raises and prefers_shape(level.needs, squares=spend.squares)
         spend = replace(spend, shaped=wanted)

@@ -220,7 +220,7 @@ class ResolvedQuestion:
         """The columns of sums that one row moves together; None where no shape has them.
 
         Where a unit is replaced, what it adds and what it takes away can point anywhere. Levels have noise
-        of their own each, and are made to agree sum by sum.
+        of their own each, and are made to agree sum by sum, unless they are measured together.
         """
         if self.table.neighbours is Neighbours.REPLACE_ONE or self.question.levels:
             return None

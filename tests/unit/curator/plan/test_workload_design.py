@@ -11,6 +11,7 @@ import pytest
 from sfumato.curator.plan.spend import GaussianSpend, PureSpend
 from sfumato.curator.plan.together.design import (
     AskedSum,
+    JointLimit,
     MeasurableForms,
     WorkloadDesign,
     count_cells,
@@ -66,6 +67,52 @@ def test_several_sums_are_those_of_least_squares() -> None:
     covariance = np.kron(np.eye(2), _matrix((0,))) @ np.linalg.pinv(information)
     covariance = covariance @ np.kron(np.eye(2), _matrix((0,))).T
     assert np.allclose(design.variances(np.ones(2)), [covariance[0, 0], covariance[3, 3]])
+
+
+def test_correlated_noise_is_weighed_by_its_covariance() -> None:
+    """As least squares with whole matrices do, and the weights of numbers add up to what they estimate."""
+    both, noise = np.array([[1.0, 1.0], [1.0, -1.0]]), np.array([[2.0, 0.7], [0.7, 1.0]])
+    items = [
+        MeasurableForms((0,), both, 3.0, covariance=noise),
+        MeasurableForms((0, 1), np.array([[1.0, 0.0]]), 5.0),
+    ]
+    asked = [AskedSum((0,), at, row, 1.0, 1.0) for at, row in enumerate(np.eye(2))]
+    design = WorkloadDesign(SIZES, items, asked)
+    information = np.kron(both.T @ np.linalg.inv(3 * noise) @ both, _matrix((0,)).T @ _matrix((0,)))
+    information += np.kron(np.diag([1 / 5, 0]), _matrix((0, 1)).T @ _matrix((0, 1)))
+    wanted = np.kron(np.eye(2), _matrix((0,)))
+    covariance = (wanted @ np.linalg.pinv(information) @ wanted.T)[np.ix_([0, 3], [0, 3])]
+    covariances = design.invert(np.ones(2))
+    assert np.allclose(design.covary((0,), np.eye(2), covariances), covariance)
+    assert np.allclose(design.variances(np.ones(2)), np.diagonal(covariance))
+    gains = [design.gains(at, 1.0, covariances) @ each.forms for at, each in enumerate(items)]
+    place = design.places[(0,)]
+    assert np.allclose(gains[0][place] + gains[1][place], np.eye(2))
+
+
+def _limit_averages(bound: float) -> tuple[WorkloadDesign, np.ndarray]:
+    """Return a deviation and a count with noise that cancels in an average, or noise of their own."""
+    joint, forms = np.array([[1.0, 0.9], [0.9, 1.0]]), np.eye(2)
+    items = [MeasurableForms((0,), forms, 1.0, covariance=joint)]
+    items += [MeasurableForms((0,), forms[at : at + 1], bound) for at in range(2)]
+    values, vectors = np.linalg.eigh(joint)
+    white = (vectors / np.sqrt(values)).T
+    asked = [AskedSum((0,), at, row, 0.5, 1.0) for at, row in enumerate(forms)]
+    limits = [JointLimit((0,), white @ forms, np.eye(2) / 2)]
+    return WorkloadDesign(SIZES, items, asked, limits), np.array([1.0, 0.0, 0.0])
+
+
+def test_a_limit_holds_for_all_linear_functions() -> None:
+    """Both sums would be better with noise of their own, and their difference would be worse."""
+    design, start = _limit_averages(0.4)
+    apart = np.array([0.0, 0.5, 0.5])
+    assert (design.variances(apart) < design.variances(start)).all()
+    assert design.is_no_worse(start)
+    assert not design.is_no_worse(apart)
+    chosen = choose_shares(design, start, GaussianSpend(Fraction(1), ""))
+    difference = np.array([[1.0, -1.0]])
+    worst = design.covary((0,), difference, design.invert(chosen))[0, 0]
+    assert worst <= 1.01 * design.covary((0,), difference, design.invert(start))[0, 0]
 
 
 def _workload(marginals: list[tuple[int, ...]], pure: bool) -> tuple[WorkloadDesign, np.ndarray]:

@@ -26,7 +26,7 @@ from sfumato.errors import PolicyError
 from sfumato.noise.additive import LARGEST
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from sfumato.curator.plan.spend import Spend
     from sfumato.curator.plan.together.design import Floats, Marginal
@@ -53,7 +53,7 @@ class StrategyPlanner:
 
     def __init__(self, pool: Pool, spend: Spend) -> None:
         self._pool, self._spend = pool, spend
-        self._own = [(each, dict(self._list_own(each))) for each in pool.questions]
+        self._own = [(each, _add_parts(self._list_own(each))) for each in pool.questions]
 
     def plan(self) -> tuple[StrategyItem, ...]:
         """Return what is measured, with which parts of the spend."""
@@ -85,11 +85,7 @@ class StrategyPlanner:
     @property
     def own(self) -> dict[Place, Fraction]:
         """What the questions would measure alone with which part of the spend; equal ones add up."""
-        found: dict[Place, Fraction] = {}
-        for _, items in self._own:
-            for place, part in items.items():
-                found[place] = found.get(place, Fraction(0)) + part
-        return found
+        return _add_parts(each for _, items in self._own for each in items.items())
 
     def _list_own(self, asked: PooledQuestion) -> Iterator[tuple[Place, Fraction]]:
         return self._plan_levels(asked) if self._measures_together(asked) else self._split_evenly(asked)
@@ -223,6 +219,13 @@ class StrategyPlanner:
                 try_="release() of each question by itself",
             )
         return items
+
+
+def _add_parts(pairs: Iterable[tuple[Place, Fraction]]) -> dict[Place, Fraction]:
+    found: dict[Place, Fraction] = {}
+    for place, part in pairs:
+        found[place] = found.get(place, Fraction(0)) + part
+    return found
 
 
 def _take_marginal(own: Mapping[Place, Fraction], keys: Marginal) -> dict[Place, Fraction]:
