@@ -20,26 +20,21 @@ from sfumato.errors import UsageError
 from sfumato.noise.additive import LARGEST, SMALLEST
 from sfumato.noise.audit_hook import observed
 from sfumato.noise.sampling.bits import OS
-from sfumato.noise.sampling.gaussian_wide import PLACE_BITS
 from sfumato.noise.sampling.integers import add_noise, parse_integers
-from sfumato.noise.sampling.normal import CELLS
-from sfumato.noise.sampling.normal_draws import FIRST_BITS, LIMB_BITS, LIMBS, draw_normals
+from sfumato.noise.sampling.wishart import WishartSampler
 from sfumato.privacy.canonical import tagged
 from sfumato.privacy.events import KNorm
 from sfumato.privacy.exact import format_short, parse_confidence, parse_positive, parse_whole
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from sfumato.noise.sampling.bits import BitSource
     from sfumato.noise.sampling.integers import IntArray
-    from sfumato.noise.sampling.normal_draws import NormalDraws
     from sfumato.privacy.exact import Number
 
 MOST_ENTRIES = 2000
 """Most entries of a vector. An entry of the matrix adds up twice as many products of limbs, and two more, and
 up to 2^13 are exact in doubles."""
-_BLOCK = 2**15
+_BLOCK = 2**12
 """About how many normal numbers are drawn at a time, which bounds memory."""
 _NORMAL = 25
 """Shape from which on the law of an entry is nearly normal. It is only used to say how large the noise is."""
@@ -140,80 +135,9 @@ class MatrixNoise:
     def _noisy(self, values: IntArray, source: BitSource) -> IntArray:
         cells = values.size // self.sums
         block = max(1, _BLOCK // (self.size * (self.size + 1)))
-        starts = range(0, cells, block)
-        drawn = [self._draw(min(block, cells - start), source) for start in starts]
-        return add_noise(values, np.concatenate(drawn).T.reshape(values.shape))
-
-    def _draw(self, cells: int, source: BitSource) -> NDArray[np.object_]:
-        """Return independent draws, one row each."""
-        draws = draw_normals(cells * 2 * self.size * (self.size + 1), source)
-        found, clear = self._round_all(draws, cells)
-        for at in np.flatnonzero(~clear).tolist():
-            found[at] = self._settle(draws, at)
-        return found
-
-    def _round_all(self, draws: NormalDraws, cells: int) -> tuple[NDArray[np.object_], NDArray[np.bool_]]:
-        """Return every entry rounded by the leading bits, and in which draws these decide all of them."""
-        # Entries of the difference of two matrices, as digits of LIMB_BITS: the lowest three are left out.
-        levels = self._multiply(draws, cells)
-        digits, carry = [], np.zeros_like(levels[0])
-        for level in levels:
-            digits.append((level + carry) & 2**LIMB_BITS - 1)
-            carry = level + carry >> LIMB_BITS
-        top, rest = carry << LIMB_BITS | digits[6], digits[5] << 40 | digits[4] << 20 | digits[3]
-        known = (top.astype(object) << 60) + rest.astype(object)
-        low, high = self._ends(known, self._slack(draws, cells), 2 * FIRST_BITS - 60)
-        return low, np.asarray((low == high).all(axis=1), dtype=np.bool_)
-
-    def _multiply(self, draws: NormalDraws, cells: int) -> list[NDArray[np.int64]]:
-        """Return the upper triangles of the products, one array for each sum of two places of limbs."""
-        # Numbers of the second matrix count negatively. Sums of products of limbs are exact in doubles.
-        shape = (cells, 2, self.size, self.size + 1)
-        limbs = [np.moveaxis(each.reshape(shape), 1, 2) for each in draws.limbs()]
-        signs = np.array([1.0, -1.0])[:, None]
-        plain, signed = (
-            [each.reshape(cells, self.size, -1) for each in some]
-            for some in (limbs, [x * signs for x in limbs])
-        )
-        rows, columns = np.triu_indices(self.size)
-        levels = [np.zeros((cells, self.sums), dtype=np.int64) for _ in range(2 * LIMBS - 1)]
-        for i in range(LIMBS):
-            for j in range(i, LIMBS):
-                product = np.matmul(plain[i], signed[j].swapaxes(1, 2)).astype(np.int64)
-                levels[i + j] += product[:, rows, columns]
-                if i < j:
-                    levels[i + j] += product[:, columns, rows]
-        return levels
-
-    def _slack(self, draws: NormalDraws, cells: int) -> Any:
-        """Return how far each entry of `_round_all` may be off, rounded up."""
-        # A number is less than a step beyond what is known: a product, less than both of them and one.
-        heads = (draws.heads.astype(np.float64) + 1).reshape(cells, 2, self.size, self.size + 1)
-        reach = heads.sum(axis=(1, 3)) * (1 + 2.0**-30) * 2.0 ** (FIRST_BITS - PLACE_BITS - 60)
-        rows, columns = np.triu_indices(self.size)
-        # One for what was left out, and one for the steps themselves.
-        return (np.ceil(reach[:, rows] + reach[:, columns]) + 2).astype(np.int64).astype(object)
-
-    def _settle(self, draws: NormalDraws, at: int) -> Any:
-        """Return the entries of one draw, from as many bits as it takes."""
-        count, bits = 2 * self.size * (self.size + 1), FIRST_BITS
-        while True:
-            bits += 64
-            numbers = [draws.floor_magnitude(at * count + k, bits) for k in range(count)]
-            one, other = np.array(numbers, dtype=object).reshape(2, self.size, self.size + 1)
-            reach = abs(one).sum(axis=1) + abs(other).sum(axis=1) + self.size + 1
-            entries = np.triu_indices(self.size)
-            slack = (reach[:, None] + reach[None, :])[entries]
-            low, high = self._ends((one @ one.T - other @ other.T)[entries], slack, 2 * bits)
-            if bool((low == high).all()):
-                return low
-
-    def _ends(self, known: Any, slack: Any, bits: int) -> tuple[Any, Any]:
-        """Return the ends of scale/2 · (known ± slack) / (CELLS² · 2^bits), rounded to whole numbers."""
-        over = 2 * self.scale.denominator * CELLS**2 << bits
-        times = 2 * self.scale.numerator
-        low, high = ((times * (known + off) + over) // (2 * over) for off in (-slack, slack))
-        return low, high
+        sampler = WishartSampler(self.size, self.scale)
+        drawn = [sampler.draw(min(block, cells - start), source) for start in range(0, cells, block)]
+        return add_noise(values, np.concatenate(drawn, axis=1).reshape(values.shape))
 
 
 @lru_cache(maxsize=256)

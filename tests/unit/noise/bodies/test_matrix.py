@@ -9,8 +9,6 @@ from scipy.stats import chi2
 
 from sfumato.errors import UsageError
 from sfumato.noise import MatrixNoise
-from sfumato.noise.sampling.bits import OS
-from sfumato.noise.sampling.normal_draws import FIRST_BITS, draw_normals
 
 FALSE_ALARM = 1e-9
 """Chance of a failure without cause; draws are seeded, so it never depends on luck."""
@@ -62,27 +60,6 @@ def test_half_widths_hold_as_often_as_they_say(size: int, place: int) -> None:
     noise, count = MatrixNoise(size, Fraction(1000)), 4000 if size < 9 else 300
     held = np.abs(_drawn(noise, count)[place]) <= noise.half_width(place, 0.9)
     assert abs(held.mean() - 0.9) < 5 * np.sqrt(0.09 / count)
-
-
-@pytest.mark.parametrize("scale", [Fraction(7, 3), Fraction(2**26), Fraction(2**70, 3)])
-def test_leading_bits_decide_only_what_all_bits_would(scale: Fraction) -> None:
-    noise, cells = MatrixNoise(4, scale), 40
-    draws = draw_normals(cells * 2 * 4 * 5, OS)
-    found, clear = noise._round_all(draws, cells)
-    settled = [noise._settle(draws, at) for at in range(cells)]
-    assert all((found[at] == settled[at]).all() for at in range(cells) if clear[at])
-    # At the widest of these, 70 bits leave most draws open, which more bits decide.
-    assert clear.all() == (scale < 2**60)
-
-
-def test_more_bits_of_a_draw_begin_with_those_known() -> None:
-    draws = draw_normals(3000, OS)
-    limbs = draws.limbs()
-    for at in range(0, 3000, 7):
-        first = draws.floor_magnitude(at, FIRST_BITS)
-        assert first == sum(int(limb[at]) << 20 * place for place, limb in enumerate(limbs))
-        more = draws.floor_magnitude(at, FIRST_BITS + 200)
-        assert abs(more) >> 200 == abs(first)
 
 
 def test_what_it_costs_and_where_the_price_is_reached() -> None:

@@ -1,0 +1,110 @@
+"""Wishart differences: leading bits decide only what all bits would, and the law of the whole."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from sfumato.noise.sampling.bits import OS
+from sfumato.noise.sampling.normal import CELLS
+from sfumato.noise.sampling.normal_draws import PLACE_BITS, draw_normals
+from sfumato.noise.sampling.wishart import WishartSampler
+
+if TYPE_CHECKING:
+    from sfumato.noise.sampling.normal_draws import NormalDraws
+
+SCALES = [Fraction(1, 1000), Fraction(7, 3), Fraction(2**26), Fraction(2**39, 7), Fraction(2**60, 3)]
+
+
+def draws_of(sampler: WishartSampler, count: int) -> NormalDraws:
+    return draw_normals(count * sampler.size * sampler.width, OS)
+
+
+def compute_entries(sampler: WishartSampler, draws: NormalDraws, bits: int) -> Any:
+    """Return the matrices before they are rounded, from so many bits, as fractions."""
+    numbers = [Fraction(draws.floor_magnitude(at, bits), CELLS << bits) for at in range(len(draws.heads))]
+    rows = np.array(numbers, dtype=object).reshape(-1, sampler.size, sampler.width)
+    one, other = rows[..., : sampler.size + 1], rows[..., sampler.size + 1 :]
+    whole = one @ one.swapaxes(1, 2) - other @ other.swapaxes(1, 2)
+    return sampler.scale / 2 * whole[:, *np.triu_indices(sampler.size)]
+
+
+@pytest.mark.parametrize("scale", SCALES, ids=str)
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_leading_bits_decide_only_what_all_bits_would(size: int, scale: Fraction) -> None:
+    sampler = WishartSampler(size, scale)
+    draws = draws_of(sampler, 30)
+    found, clear = sampler._round_all(draws)
+    truth = compute_entries(sampler, draws, 400)
+    off = np.abs(found - truth)
+    assert (off[clear] <= Fraction(1, 2)).all()
+    assert clear.mean() > 0.95 or scale > 2**50
+    settled = sampler._settle_all(draws, found, clear)
+    assert (np.abs(settled - truth) <= Fraction(1, 2)).all()
+
+
+def test_settled_entries_are_those_that_leading_bits_give() -> None:
+    sampler = WishartSampler(6, Fraction(2**30))
+    draws = draws_of(sampler, 12)
+    found, clear = sampler._round_all(draws)
+    settled = sampler._settle_all(draws, found, np.zeros_like(clear))
+    assert (found[clear] == settled[clear]).all()
+    assert clear.all()
+
+
+@pytest.mark.parametrize("size", [1, 3, 40])
+def test_entries_are_off_by_less_than_their_slack(size: int) -> None:
+    """What is left out moves an entry by less than the slack, also where all of it points one way."""
+    sampler = WishartSampler(size, Fraction(1))
+    draws = draws_of(sampler, 2)
+    shape = -1, sampler.size, sampler.width
+    heads, negative = draws.heads.reshape(shape), draws.negative.reshape(shape)
+    coarse, rest = sampler._multiply(heads, negative)
+    step = Fraction(1, 4**sampler.fine_bits)
+    found = [Fraction(float(a)) + Fraction(float(b)) for a, b in zip(coarse.flat, rest.flat, strict=True)]
+    bits = 2 * sampler.fine_bits + 12
+    slack = sampler._slack(heads, bits).ravel().tolist()
+    # Places that go on with ones or with zeros are the farthest that numbers can be.
+    for added in (0, 1):
+        moved = replace(draws, heads=draws.heads + added, places={}, source=Zeros())
+        truth = compute_entries(sampler, moved, PLACE_BITS).ravel() * 2 * CELLS**2
+        for known, exact, doubt in zip(found, truth, slack, strict=True):
+            assert abs(known * step - exact) <= Fraction(doubt, 2**bits)
+
+
+class Zeros:
+    """A source that ends every number where it is known."""
+
+    def words(self, count: int) -> Any:
+        return np.zeros(count, dtype=np.uint64)
+
+
+def test_a_cell_beyond_the_quick_way_is_computed_exactly() -> None:
+    sampler = WishartSampler(2, Fraction(5))
+    draws = draws_of(sampler, 2)
+    heads = draws.heads.copy()
+    heads[0] = 1100 << PLACE_BITS | 12345
+    far = replace(draws, heads=heads)
+    found, clear = sampler._round_all(far)
+    assert not clear.any()
+    settled = sampler._settle_all(far, found, clear)
+    assert (np.abs(settled - compute_entries(sampler, far, 400)) <= Fraction(1, 2)).all()
+
+
+def test_far_entries_are_python_integers() -> None:
+    drawn = WishartSampler(2, Fraction(2**79)).draw(50, OS)
+    assert drawn.dtype == object
+    assert drawn.shape == (3, 50)
+    assert max(abs(int(each)) for each in drawn.ravel()) > 2**63
+
+
+def test_more_bits_of_a_draw_begin_with_those_known() -> None:
+    draws = draw_normals(3000, OS)
+    for at in range(0, 3000, 7):
+        first = draws.floor_magnitude(at, PLACE_BITS)
+        assert abs(first) == int(draws.heads[at])
+        assert abs(draws.floor_magnitude(at, PLACE_BITS + 200)) >> 200 == abs(first)
