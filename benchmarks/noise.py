@@ -73,7 +73,7 @@ def shapes(scale: int, rounds: int) -> None:
     """What one number of shaped noise costs, in numbers of Laplace noise of the same scale."""
     for name, make in SHAPES.items():
         noise = make(Fraction(scale))
-        exact = np.zeros((noise.size, DRAWS // 4 // noise.size), dtype=np.int64)
+        exact = np.zeros((noise.sums, DRAWS // 4 // noise.sums), dtype=np.int64)
         plain = np.zeros(exact.size, dtype=np.int64)
         mine, laplace = best(
             lambda noise=noise, exact=exact: noise.release(exact),

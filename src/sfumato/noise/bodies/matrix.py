@@ -18,37 +18,33 @@ import numpy as np
 
 from sfumato.errors import UsageError
 from sfumato.noise.additive import LARGEST, SMALLEST
-from sfumato.noise.audit_hook import observed
-from sfumato.noise.sampling.bits import OS
-from sfumato.noise.sampling.integers import add_noise, parse_integers
+from sfumato.noise.bodies.shaped import JointNoise
 from sfumato.noise.sampling.wishart import WishartSampler
 from sfumato.privacy.canonical import tagged
-from sfumato.privacy.events import KNorm
-from sfumato.privacy.exact import format_short, parse_confidence, parse_positive, parse_whole
+from sfumato.privacy.exact import format_short, parse_positive, parse_whole
 
 if TYPE_CHECKING:
     from sfumato.noise.sampling.bits import BitSource
     from sfumato.noise.sampling.integers import IntArray
-    from sfumato.privacy.exact import Number
 
 MOST_ENTRIES = 2000
-"""Most entries of a vector. An entry of the matrix adds up twice as many products of limbs, and two more, and
-up to 2^13 are exact in doubles."""
-_BLOCK = 2**12
-"""About how many normal numbers are drawn at a time, which bounds memory."""
+"""Most entries of a vector. An entry of the matrix adds up twice as many products, and two more; the doubt
+that doubles leave is proven for up to 2^12 of them."""
+_BLOCK = 2**13
+"""About how many normal numbers are drawn at a time (benchmarks/noise.py)."""
 _NORMAL = 25
 """Shape from which on the law of an entry is nearly normal. It is only used to say how large the noise is."""
 
 
 @tagged("Matrix", "size", "scale")
 @dataclass(frozen=True, slots=True)
-class MatrixNoise:
+class MatrixNoise(JointNoise):
     """Adds noise to the upper triangle of a sum of v·vᵀ, row by row; v has `size` whole entries.
 
     Privacy
     -------
-    Protects : one unit whose rows add or take away matrices v·vᵀ with traces of at most `trace` in all.
-    Costs    : KNorm(scale, trace), which is trace / scale in pure ε.
+    Protects : one unit whose rows add or take away matrices v·vᵀ with traces of at most `norm` in all.
+    Costs    : KNorm(scale, norm), which is norm / scale in pure ε.
     Because  : docs/proofs/k-norm.md#matrices
     Assumes  : the input is an exact integer array; how long a draw takes is not observed.
     """
@@ -79,22 +75,6 @@ class MatrixNoise:
         """The number of entries of the upper triangle."""
         return self.size * (self.size + 1) // 2
 
-    def event(self, trace: int) -> KNorm:
-        """Return the price where one unit's rows have this trace in all."""
-        return KNorm(self.scale, trace)
-
-    def release(self, exact: Any, *, trace: int | None = None, source: BitSource = OS) -> IntArray:
-        """Return the exact integers plus fresh noise. `trace`, as priced, is for auditors only."""
-        values = parse_integers(exact)
-        if not values.ndim or len(values) != self.sums:
-            raise UsageError(
-                "SF-N628",
-                "The sums and the noise differ in number.",
-                got=f"shape {values.shape}",
-                expected=f"{self.sums} sums along the first axis",
-            )
-        return observed(self, values, trace, lambda: self._noisy(values, source))
-
     def input_distance(self, first: Any, second: Any) -> Fraction:
         """Return the traces that two inputs differ by: those of what is added and of what is taken away."""
         apart = np.asarray(first, dtype=np.float64) - np.asarray(second, dtype=np.float64)
@@ -112,17 +92,17 @@ class MatrixNoise:
         """The standard deviation of an entry off the diagonal; on it, it is √2 times that."""
         return math.sqrt(2 * (self.size + 1)) * float(self.scale) / 2
 
-    def expected_error(self, place: int) -> float:
+    def expected_error(self, place: int = 0) -> float:
         """Return the mean of |noise| of the entry at a place of the upper triangle, before it is rounded."""
         shape, unit = self._law(place)
         mean = (2 - 2 * shape) * math.log(2) + math.lgamma(2 * shape) - 2 * math.lgamma(shape)
         return unit * math.exp(mean)
 
-    def half_width(self, place: int, confidence: Number) -> int:
-        """Return about the smallest t with P(|noise| ≤ t) ≥ confidence for the entry at a place."""
+    def coverage(self, place: int, t: int) -> float:
+        """Return P(|noise| ≤ t) for the entry at a place of the upper triangle."""
         shape, unit = self._law(place)
         # Rounded noise is at most t where it was below t + 1/2 before.
-        return max(0, math.ceil(unit * _gamma_half_width(shape, float(parse_confidence(confidence))) - 0.5))
+        return _gamma_coverage(shape, (t + 0.5) / unit)
 
     def _law(self, place: int) -> tuple[float, float]:
         """Return a shape and a unit: an entry is the unit times a difference of two gamma numbers."""
@@ -132,31 +112,33 @@ class MatrixNoise:
         scale = float(self.scale)
         return ((self.size + 1) / 2, scale) if row == column else (self.size + 1.0, scale / 2)
 
-    def _noisy(self, values: IntArray, source: BitSource) -> IntArray:
-        cells = values.size // self.sums
-        block = max(1, _BLOCK // (self.size * (self.size + 1)))
-        sampler = WishartSampler(self.size, self.scale)
-        drawn = [sampler.draw(min(block, cells - start), source) for start in range(0, cells, block)]
-        return add_noise(values, np.concatenate(drawn, axis=1).reshape(values.shape))
+    def _draw(self, count: int, source: BitSource) -> IntArray:
+        return WishartSampler(self.size, self.scale).draw(count, source)
+
+    @property
+    def _block(self) -> int:
+        return max(1, _BLOCK // (2 * self.size * (self.size + 1)))
 
 
-@lru_cache(maxsize=256)
-def _gamma_half_width(shape: float, confidence: float) -> float:
-    """Return the h with P(|X| ≤ h) = confidence for the difference X of two gamma numbers of this shape."""
+@lru_cache(maxsize=1024)
+def _gamma_coverage(shape: float, h: float) -> float:
+    """Return P(|X| ≤ h) for the difference X of two gamma numbers of this shape."""
     from scipy.integrate import quad
-    from scipy.optimize import brentq
-    from scipy.special import kve, ndtri
+    from scipy.special import kve
 
-    normal = float(ndtri((1 + confidence) / 2))
-    near = (normal + (normal**3 - 3 * normal) / (8 * shape)) * math.sqrt(2 * shape)
     if shape > _NORMAL:
-        return near  # the excess of the fourth moment is 3 / shape (Cornish, Fisher)
+        return _normal_coverage(shape, h)
     log_unit = math.lgamma(shape) + math.log(math.pi) / 2
 
     def density(x: float) -> float:
         return math.exp((shape - 0.5) * math.log(x / 2) - x - log_unit) * float(kve(shape - 0.5, x))
 
-    def missing(h: float) -> float:
-        return 2 * float(quad(density, 1e-12, h, limit=200)[0]) - confidence
+    reach = 40 + 20 * math.sqrt(shape)
+    return min(1.0, 2 * float(quad(density, 1e-12, min(h, reach), limit=200)[0]))
 
-    return float(brentq(missing, 1e-6, 20 * near + 20, xtol=1e-6))
+
+def _normal_coverage(shape: float, h: float) -> float:
+    """Return it from the normal law and the excess of the fourth moment, which is 3 / shape (Edgeworth)."""
+    x = h / math.sqrt(2 * shape)
+    density = math.exp(-x * x / 2) / math.sqrt(2 * math.pi)
+    return math.erf(x / math.sqrt(2)) - density * (x**3 - 3 * x) / (4 * shape)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,6 +18,8 @@ from sfumato.noise.sampling.normal import CELLS, REACH, magnitude_sampler
 from sfumato.noise.sampling.normal_draws import COIN, PLACE, PLACE_BITS, Ints, accept_places, accepts_place
 
 if TYPE_CHECKING:
+    from fractions import Fraction
+
     from numpy.typing import NDArray
 
     from sfumato.noise.sampling.bits import BitSource
@@ -85,7 +86,7 @@ class WideGaussianSampler:
 
 
 def multiply_high(numbers: Ints, factor: int) -> Ints:
-    """Return numbers · factor / 2^58 less something below 2, for numbers within ±2^58 and a factor below it."""
+    """Return numbers · factor / 2^58 less something below 2; all of them lie within ±2^58."""
     # The product is taken in two limbs each, and what lies below the binary point of the lowest is left out.
     high, low = numbers >> LIMB_BITS, numbers & 2**LIMB_BITS - 1
     over, under = divmod(factor, 2**LIMB_BITS)

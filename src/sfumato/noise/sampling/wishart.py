@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cache, lru_cache
 from operator import mul
 from typing import TYPE_CHECKING, NamedTuple
@@ -23,6 +22,7 @@ from sfumato.noise.sampling.normal_draws import PLACE_BITS, draw_normals
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from fractions import Fraction
 
     from numpy.typing import NDArray
 
@@ -104,7 +104,7 @@ class WishartSampler:
         return np.ceil(both * (_DOUBT * 2.0 ** (bits - 2 * PLACE_BITS))).astype(np.int64) + 1
 
     def _round(self, entries: Ints, slack: Ints, bits: int) -> tuple[Ints, Booleans]:
-        """Return scale / 2 · entries / (CELLS² · 2^bits), rounded, and which of them the slack leaves open."""
+        """Return scale / 2 · entries / (CELLS² · 2^bits), rounded, and which of them the slack allows."""
         shift, factor = _find_factor(self.scale, bits)
         if shift < 1:
             return entries, np.zeros(entries.shape, dtype=np.bool_)

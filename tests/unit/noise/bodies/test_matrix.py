@@ -42,6 +42,18 @@ def test_one_entry_is_laplace_noise_rounded() -> None:
     assert chi2.sf(statistic, len(law) - 1) > FALSE_ALARM
 
 
+@pytest.mark.parametrize(("size", "place"), [(2, 0), (2, 1), (4, 5)])
+def test_entries_have_the_law_of_gamma_differences(size: int, place: int) -> None:
+    """Pearson's statistic of |noise| in steps of a few, against the stated law."""
+    noise, count = MatrixNoise(size, Fraction(7)), 20_000
+    ends = np.arange(0, 40, 4)
+    below = np.array([noise.coverage(place, int(t)) for t in ends])
+    law = np.diff(np.concatenate([[0.0], below, [1.0]]))
+    seen = np.bincount(np.searchsorted(ends, np.abs(_drawn(noise, count)[place])), minlength=len(law))
+    statistic = float(((seen - count * law) ** 2 / (count * law)).sum())
+    assert chi2.sf(statistic, len(law) - 1) > FALSE_ALARM
+
+
 def test_entries_are_spread_as_stated_and_uncorrelated() -> None:
     noise, count = MatrixNoise(3, Fraction(10**6)), 8_000
     drawn = _drawn(noise, count)
