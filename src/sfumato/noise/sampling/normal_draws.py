@@ -6,7 +6,7 @@ bits after those are uniform, so that the same number can be had to any precisio
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -39,15 +39,31 @@ class NormalDraws:
     negative: NDArray[np.bool_]
     places: Places
     source: BitSource
+    longer: dict[tuple[range, int], list[int]] = field(default_factory=dict)
+    """What `floor_magnitudes` has returned, as bits are drawn once."""
 
-    def floor_magnitude(self, at: int, bits: int) -> int:
-        """Return ⌊|Z|·64·2^bits⌋ of one draw, with the sign of Z; `bits` is at least PLACE_BITS."""
-        head = int(self.heads[at])
-        place = self.places.setdefault(at, UniformDraw(head & PLACE, PLACE_BITS, self.source))
-        while place.bits < bits:
-            place.extend()
-        found = (head >> PLACE_BITS << bits) + (place.value >> place.bits - bits)
-        return -found if self.negative[at] else found
+    def floor_magnitudes(self, draws: range, bits: int) -> list[int]:
+        """Return ⌊|Z|·64·2^bits⌋ of some draws, for 48, 112, 176, … bits.
+
+        A draw is asked for along with the same others each time.
+        """
+        if bits == PLACE_BITS:
+            found: list[int] = self.heads[draws.start : draws.stop].tolist()
+            return found
+        if (draws, bits) not in self.longer:
+            self.longer[draws, bits] = self._lengthen(draws, bits)
+        return self.longer[draws, bits]
+
+    def _lengthen(self, draws: range, bits: int) -> list[int]:
+        shorter, words = self.floor_magnitudes(draws, bits - 64), self.source.words(len(draws)).tolist()
+        found = [known << 64 | word for known, word in zip(shorter, words, strict=True)]
+        for at in filter(draws.__contains__, self.places):
+            place = self.places[at]
+            while place.bits < bits:
+                place.extend()
+            cell = int(self.heads[at]) >> PLACE_BITS
+            found[at - draws.start] = (cell << bits) + (place.value >> place.bits - bits)
+        return found
 
 
 def draw_normals(count: int, source: BitSource) -> NormalDraws:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import lru_cache
 from operator import mul
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,7 +21,6 @@ from sfumato.noise.sampling.normal import CELLS
 from sfumato.noise.sampling.normal_draws import PLACE_BITS, draw_normals
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from fractions import Fraction
 
     from numpy.typing import NDArray
@@ -32,8 +31,6 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
     Booleans = NDArray[np.bool_]
-    Row = Callable[[int, int], list[int]]
-    """The numbers of a row to so many bits."""
 
 _CELL_BITS = 10
 """Bits of the cells that the quick way is for. P(|Z| ≥ 16) is below 2^−180."""
@@ -115,31 +112,29 @@ class WishartSampler:
 
     def _settle_all(self, draws: NormalDraws, found: Ints, clear: Booleans) -> IntArray:
         """Return the entries, with those that are not clear from as many bits as it takes."""
+        triangle, (places, entries) = _triangle(self.size), np.nonzero(~clear)
+        rows = places * self.size + triangle.rows[entries]
+        columns = places * self.size + triangle.columns[entries]
+        negative = draws.negative.reshape(-1, self.width)
+        # Products of numbers with different signs count negatively, and those of W′ the other way round.
+        signs = (negative[rows] != negative[columns]) != (np.arange(self.width) > self.size)
 
-        @cache
-        def floor_row(row: int, bits: int) -> list[int]:
-            places = range(row * self.width, (row + 1) * self.width)
-            return [draws.floor_magnitude(place, bits) for place in places]
-
-        triangle, left = _triangle(self.size), np.argwhere(~clear)
-        firsts = left[:, 0] * self.size
-        rows = (firsts + triangle.rows[left[:, 1]]).tolist()
-        columns = (firsts + triangle.columns[left[:, 1]]).tolist()
-        values = as_integers([self._settle(floor_row, *pair) for pair in zip(rows, columns, strict=True)])
+        each = zip(rows.tolist(), columns.tolist(), signs.tolist(), strict=True)
+        values = as_integers([self._settle(draws, *entry) for entry in each])
         # Far entries may not fit 64 bits, and turn all into Python integers.
         settled: IntArray = found.astype(values.dtype)
-        settled[~clear] = values
+        settled[places, entries] = values
         return settled
 
-    def _settle(self, floor_row: Row, row: int, column: int) -> int:
+    def _settle(self, draws: NormalDraws, row: int, column: int, signs: list[bool]) -> int:
         """Return one entry, from as many bits as it takes."""
-        bits = PLACE_BITS
+        starts, bits = (row * self.width, column * self.width), PLACE_BITS
         while True:
             bits += 64
-            one, other = floor_row(row, bits), floor_row(column, bits)
-            products = list(map(mul, one, other))
-            known = sum(products[: self.size + 1]) - sum(products[self.size + 1 :])
-            slack = sum(map(abs, one)) + sum(map(abs, other)) + self.width
+            one, other = (draws.floor_magnitudes(range(s, s + self.width), bits) for s in starts)
+            products = map(mul, one, other)
+            known = sum(-each if minus else each for each, minus in zip(products, signs, strict=True))
+            slack = sum(one) + sum(other) + self.width
             low, high = (self._nearest(known + off, 2 * bits) for off in (-slack, slack))
             if low == high:
                 return low

@@ -12,6 +12,7 @@ import pytest
 from scipy.stats import chi2
 
 from sfumato.noise.sampling.bits import OS
+from sfumato.noise.sampling.inversion import UniformDraw
 from sfumato.noise.sampling.normal import CELLS
 from sfumato.noise.sampling.normal_draws import PLACE, PLACE_BITS, accept_places, draw_normals
 from sfumato.noise.sampling.wishart import WishartSampler
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 SCALES = [Fraction(1, 1000), Fraction(7, 3), Fraction(2**39, 7), Fraction(2**46, 3), Fraction(2**60, 3)]
 
+MANY = PLACE_BITS + 6 * 64
+
 
 def draws_of(sampler: WishartSampler, count: int) -> NormalDraws:
     return draw_normals(count * sampler.size * sampler.width, OS)
@@ -28,8 +31,10 @@ def draws_of(sampler: WishartSampler, count: int) -> NormalDraws:
 
 def compute_entries(sampler: WishartSampler, draws: NormalDraws, bits: int) -> Any:
     """Return the matrices before they are rounded, from so many bits, as fractions."""
-    numbers = [Fraction(draws.floor_magnitude(at, bits), CELLS << bits) for at in range(len(draws.heads))]
-    rows = np.array(numbers, dtype=object).reshape(-1, sampler.size, sampler.width)
+    starts = range(0, len(draws.heads), sampler.width)
+    numbers = [draws.floor_magnitudes(range(start, start + sampler.width), bits) for start in starts]
+    magnitudes = np.array(numbers, dtype=object).ravel() * Fraction(1, CELLS << bits)
+    rows = np.where(draws.negative, -magnitudes, magnitudes).reshape(-1, sampler.size, sampler.width)
     one, other = rows[..., : sampler.size + 1], rows[..., sampler.size + 1 :]
     whole = one @ one.swapaxes(1, 2) - other @ other.swapaxes(1, 2)
     return sampler.scale / 2 * whole[:, *np.triu_indices(sampler.size)]
@@ -41,7 +46,7 @@ def test_leading_bits_decide_only_what_all_bits_would(size: int, scale: Fraction
     sampler = WishartSampler(size, scale)
     draws = draws_of(sampler, 30)
     found, clear = sampler._round_all(draws)
-    truth = compute_entries(sampler, draws, 400)
+    truth = compute_entries(sampler, draws, MANY)
     off = np.abs(found - truth)
     assert (off[clear] <= Fraction(1, 2)).all()
     assert clear.mean() > 0.95 or scale > 2**40
@@ -81,7 +86,7 @@ def test_entries_are_off_by_less_than_their_slack(size: int) -> None:
     """What is left out moves an entry by less than the slack, also where all of it points one way."""
     sampler = WishartSampler(size, Fraction(1))
     drawn = draws_of(sampler, 2)
-    draws = replace(drawn, negative=np.zeros_like(drawn.negative))
+    draws = replace(drawn, negative=np.zeros_like(drawn.negative), longer={})
     shape = -1, sampler.size, sampler.width
     heads, negative = draws.heads.reshape(shape), draws.negative.reshape(shape)
     coarse, rest = sampler._multiply(heads, negative)
@@ -92,17 +97,10 @@ def test_entries_are_off_by_less_than_their_slack(size: int) -> None:
     # Places go on with ones in one of the two matrices, and with zeros in the other.
     farther = np.arange(sampler.width) > size
     for added in (farther, ~farther):
-        moved = replace(draws, heads=(heads + added).ravel(), places={}, source=Zeros())
+        moved = replace(draws, heads=(heads + added).ravel(), places={}, longer={})
         truth = compute_entries(sampler, moved, PLACE_BITS).ravel() * 2 * CELLS**2
         for known, exact, doubt in zip(found, truth, slack, strict=True):
             assert abs(known * step - exact) <= Fraction(doubt, 2**bits)
-
-
-class Zeros:
-    """A source that ends every number where it is known."""
-
-    def words(self, count: int) -> Any:
-        return np.zeros(count, dtype=np.uint64)
 
 
 def test_a_cell_beyond_the_quick_way_is_computed_exactly() -> None:
@@ -110,11 +108,11 @@ def test_a_cell_beyond_the_quick_way_is_computed_exactly() -> None:
     draws = draws_of(sampler, 2)
     heads = draws.heads.copy()
     heads[0] = 1100 << PLACE_BITS | 12345
-    far = replace(draws, heads=heads)
+    far = replace(draws, heads=heads, longer={})
     found, clear = sampler._round_all(far)
     assert not clear.any()
     settled = sampler._settle_all(far, found, clear)
-    assert (np.abs(settled - compute_entries(sampler, far, 400)) <= Fraction(1, 2)).all()
+    assert (np.abs(settled - compute_entries(sampler, far, MANY)) <= Fraction(1, 2)).all()
 
 
 def test_far_entries_are_python_integers() -> None:
@@ -126,10 +124,12 @@ def test_far_entries_are_python_integers() -> None:
 
 def test_more_bits_of_a_draw_begin_with_those_known() -> None:
     draws = draw_normals(3000, OS)
-    for at in range(0, 3000, 7):
-        first = draws.floor_magnitude(at, PLACE_BITS)
-        assert abs(first) == int(draws.heads[at])
-        assert abs(draws.floor_magnitude(at, PLACE_BITS + 200)) >> 200 == abs(first)
+    draws.places[7] = UniformDraw((int(draws.heads[7]) & PLACE) << 64 | 5, PLACE_BITS + 64, OS)
+    first, more = (draws.floor_magnitudes(range(3000), PLACE_BITS + extra) for extra in (0, 192))
+    assert first == draws.heads.tolist()
+    assert [each >> 192 for each in more] == first
+    assert more[7] >> 128 & 2**64 - 1 == 5
+    assert draws.floor_magnitudes(range(3000), PLACE_BITS + 192) == more
 
 
 @pytest.mark.parametrize("cell", [0, 60, 590])
