@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 from functools import lru_cache
 from operator import mul
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -98,7 +98,8 @@ class WishartSampler:
         reach = heads.sum(axis=2, dtype=np.float64) + self.width
         triangle = _triangle(self.size)
         both = reach.take(triangle.rows, axis=1) + reach.take(triangle.columns, axis=1)
-        return np.ceil(both * (_DOUBT * 2.0 ** (bits - 2 * PLACE_BITS))).astype(np.int64) + 1
+        found: Ints = np.ceil(both * (_DOUBT * 2.0 ** (bits - 2 * PLACE_BITS))).astype(np.int64) + 1
+        return found
 
     def _round(self, entries: Ints, slack: Ints, bits: int) -> tuple[Ints, Booleans]:
         """Return scale / 2 · entries / (CELLS² · 2^bits), rounded, and which of them the slack allows."""
@@ -122,9 +123,9 @@ class WishartSampler:
         each = zip(rows.tolist(), columns.tolist(), signs.tolist(), strict=True)
         values = as_integers([self._settle(draws, *entry) for entry in each])
         # Far entries may not fit 64 bits, and turn all into Python integers.
-        settled: IntArray = found.astype(values.dtype)
+        settled: Any = found.astype(values.dtype)
         settled[places, entries] = values
-        return settled
+        return np.asarray(settled)
 
     def _settle(self, draws: NormalDraws, row: int, column: int, signs: list[bool]) -> int:
         """Return one entry, from as many bits as it takes."""
