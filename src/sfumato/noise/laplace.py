@@ -125,7 +125,7 @@ def draw_laplace(scale: Fraction, count: int, source: BitSource) -> IntArray:
 
 def draw_geometric(scale: Fraction, count: int, source: BitSource) -> IntArray:
     """Return `count` independent numbers g ≥ 0 with probabilities in proportion to e^(−g / scale)."""
-    sampler = _geometric_sampler(scale, SMALL if count <= _FEW else LARGE)
+    sampler = _sampler(scale, SMALL if count <= _FEW else LARGE, signed=False)
     return draw_in_blocks(lambda block: sampler.draw(block, source), count)
 
 
@@ -258,22 +258,12 @@ LARGE = TableSizes(one_table=64, digit_bits=10, quotient_bits=5)
 SMALL = TableSizes(one_table=4, digit_bits=6, quotient_bits=2)
 
 
-@lru_cache(maxsize=64)
-def _sampler(scale: Fraction, layout: TableSizes) -> LaplaceSampler:
-    width, digits = _build_digits(scale, layout)
-    return LaplaceSampler(LaplaceQuotient(1 / scale, width).build_table(), *digits)
-
-
-@lru_cache(maxsize=64)
-def _geometric_sampler(scale: Fraction, layout: TableSizes) -> LaplaceSampler:
-    width, digits = _build_digits(scale, layout)
-    return LaplaceSampler(GeometricLaw(width / scale, None).build_table(), *digits)
-
-
-@lru_cache(maxsize=64)
-def _build_digits(scale: Fraction, layout: TableSizes) -> tuple[int, tuple[tuple[InversionTable, ...], int]]:
-    """Return the width that all digits have together, their tables, and their base."""
+@lru_cache(maxsize=128)
+def _sampler(scale: Fraction, layout: TableSizes, *, signed: bool = True) -> LaplaceSampler:
+    """Return the sampler of Laplace noise, or without a sign that of geometric numbers."""
     digits, bits = layout.digits(scale)
-    base = 2**bits
-    tables = (GeometricLaw(base**place / scale, base).build_table() for place in reversed(range(digits)))
-    return base**digits, (tuple(tables), base)
+    base, rate = 2**bits, 1 / scale
+    width = base**digits
+    tables = tuple(GeometricLaw(rate * base**place, base).build_table() for place in reversed(range(digits)))
+    quotient = LaplaceQuotient(rate, width) if signed else GeometricLaw(rate * width, None)
+    return LaplaceSampler(quotient.build_table(), tables, base)

@@ -142,7 +142,8 @@ class SimplicesNoise(ShapedNoise):
         return np.asarray(found)
 
     def _draw_column(self, count: int, source: BitSource) -> IntArray:
-        """Return draws for one column or none: all parts, the last among them, are Laplace noise alone."""
+        """Return draws for one column or none, whose parts are independent Laplace noise."""
+        # The part that is not released stands first, and then the total of all of them in its place.
         parts: Any = draw_laplace(self.scale, self.sums * count, source).reshape(self.sums, count)
         return np.concatenate([parts.sum(axis=0, keepdims=True), parts[1:]])
 
@@ -186,6 +187,7 @@ class _Places(NamedTuple):
 
 @lru_cache(maxsize=64)
 def _list_places(columns: tuple[int, ...]) -> _Places:
+    """Return where the parts of these columns stand."""
     firsts, parts = np.array(_first_parts(columns), dtype=np.intp), np.array(columns)
     return _Places(firsts[parts == 1], firsts[parts == 2], firsts[parts == 2] + 1)
 

@@ -74,9 +74,8 @@ def draw_between_each(
     """
     shape = (*rows, *low.shape)
     if low.dtype == object or high.dtype == object:
-        ends = zip(
-            low.ravel().tolist() * math.prod(rows), high.ravel().tolist() * math.prod(rows), strict=True
-        )
+        lows, highs = (np.broadcast_to(each, shape).ravel().tolist() for each in (low, high))
+        ends = zip(lows, highs, strict=True)
         found: Any = np.array([least + _draw_wide(most - least + 1, source) for least, most in ends], object)
         return np.asarray(found.reshape(shape), dtype=object)
     # A difference that wrapped around is right when read as unsigned.
@@ -98,11 +97,11 @@ def _draw_half_words(
     words = source.words(-(-count // 2)).view(np.uint32)[:count].reshape(shape)
     products = words * bounds
     doubtful = np.flatnonzero((products & _LOWER) < bounds)
+    few = np.broadcast_to(bounds, shape).flat[doubtful]
+    refused = np.flatnonzero((products.flat[doubtful] & _LOWER) < _HALF % few)
     found: NDArray[np.uint64] = products >> np.uint64(32)
-    if doubtful.size:
-        few = np.broadcast_to(bounds, shape).flat[doubtful]
-        refused = (products.flat[doubtful] & _LOWER) < _HALF % few
-        found.flat[doubtful[refused]] = _draw_half_words(few[refused], (int(refused.sum()),), source)
+    if refused.size:
+        found.flat[doubtful[refused]] = _draw_half_words(few[refused], refused.shape, source)
     return found
 
 
