@@ -69,8 +69,9 @@ class WishartSampler:
         coarse, rest = self._multiply(heads, negative)
         if int(heads.max()) >> PLACE_BITS + _CELL_BITS:
             return coarse.astype(np.int64), np.zeros(coarse.shape, dtype=np.bool_)
-        # Entries are whole numbers of 2^−bits squared cells, below 2^57 of them.
-        extra = 56 - math.frexp(float(np.abs(coarse + rest).max()) + 1)[1]
+        # Entries are whole numbers of 2^−bits squared cells, below 2^57 of them, and so are both parts, which
+        # may cancel out.
+        extra = 56 - math.frexp(float(np.abs(coarse).max() + np.abs(rest).max()) + 1)[1]
         entries = (coarse.astype(np.int64) << extra) + np.floor(rest * 2.0**extra).astype(np.int64)
         bits = 2 * self.fine_bits + extra
         return self._round(entries, self._slack(heads, bits), bits)

@@ -115,6 +115,19 @@ def test_a_cell_beyond_the_quick_way_is_computed_exactly() -> None:
     assert (np.abs(settled - compute_entries(sampler, far, MANY)) <= Fraction(1, 2)).all()
 
 
+def test_parts_that_cancel_out_do_not_wrap_around() -> None:
+    """Two numbers that are next to each other, in upper halves that are one apart: their squares differ by
+    little, and the upper halves' by much."""
+    sampler = WishartSampler(1, Fraction(2**30))
+    draws = draws_of(sampler, 1)
+    low_bits = PLACE_BITS - sampler.fine_bits
+    edge = 51 * 2**sampler.fine_bits << low_bits
+    close = replace(draws, heads=np.array([edge - 1, 7, edge, 7]))
+    found, clear = sampler._round_all(close)
+    assert clear.all()
+    assert (np.abs(found - compute_entries(sampler, close, MANY)) <= Fraction(1, 2)).all()
+
+
 def test_far_entries_are_python_integers() -> None:
     drawn = WishartSampler(2, Fraction(2**79)).draw(50, OS)
     assert drawn.dtype == object
