@@ -166,7 +166,7 @@ def _triangle(size: int) -> _Triangle:
 
 @lru_cache(maxsize=64)
 def _find_factor(scale: Fraction, bits: int) -> tuple[int, int]:
-    """Return a shift and a factor below 2^58: entry · factor / 2^58 is the noise, times 2^shift."""
+    """Return a shift and a factor of at most 2^58: entry · factor / 2^58 is the noise, times 2^shift."""
     unit = scale / (2 * CELLS**2) / 2**bits
     shift = min(math.floor(1 / unit).bit_length() - 1, _MOST_SHIFT)
     return shift, math.floor(unit * 2 ** (58 + max(shift, 0)))

@@ -74,7 +74,7 @@ def test_a_product_falls_short_by_less_than_its_doubt(sigma: Fraction) -> None:
 def test_high_halves_of_products_fall_short_by_less_than_two() -> None:
     rng = np.random.default_rng(3)
     numbers = np.append(rng.integers(-(2**58), 2**58, 2000), [2**58 - 1, 1 - 2**58, 0, 1, -1])
-    for factor in (0, 1, 2**29 - 1, 2**29, 2**57 + 12345, 2**58 - 1):
+    for factor in (0, 1, 2**29 - 1, 2**29, 2**57 + 12345, 2**58 - 1, 2**58):
         found = multiply_high(numbers, factor).tolist()
         for number, product in zip(numbers.tolist(), found, strict=True):
             assert product <= Fraction(number * factor, 2**58) < product + 2
