@@ -79,16 +79,16 @@ class QuestionError:
 
     def half_widths(self, confidence: float) -> dict[str, float | None]:
         """Return half the width of each number's interval, None where that is known only with the answer."""
-        if confidence == _SHOWN:
-            return dict(self._shown)
-        asked = self.plan.question.figures
-        return {name: self.half_width(figure, confidence) for name, figure in asked.items()}
+        return dict(self._shown) if confidence == _SHOWN else self._find_half_widths(confidence)
 
     @cached_property
     def _shown(self) -> dict[str, float | None]:
         """Half the widths that a quote shows, which it is asked for several times."""
+        return self._find_half_widths(_SHOWN)
+
+    def _find_half_widths(self, confidence: float) -> dict[str, float | None]:
         asked = self.plan.question.figures
-        return {name: self.half_width(figure, _SHOWN) for name, figure in asked.items()}
+        return {name: self.half_width(figure, confidence) for name, figure in asked.items()}
 
     def lines(self) -> list[tuple[str, str]]:
         """Return the lines of a quote, as names and texts."""
