@@ -16,7 +16,7 @@ from sfumato.engines.rows import list_scans
 from sfumato.errors import EngineError, PolicyError
 from sfumato.ledger import Charge, Released
 from sfumato.ledger.api import Reserved, SnapshotRead, hash_reads, name_project, parse_account
-from sfumato.privacy.account import Allowance, Caps, Cost, Left, caps, left
+from sfumato.privacy.account import Allowance, Caps, Cost, Left, left
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.neighbours import common_relation
 
@@ -188,8 +188,7 @@ class Payer:
     def has_newest_filters(self, table: Table) -> bool:
         """Return whether the population's account has the filters that a new one would have."""
         account, *_ = base_accounts(table.population, None)
-        allowed = self.lab.ledger.read_allowance(account)
-        return allowed.caps == caps(allowed.budget)
+        return self.lab.ledger.read_allowance(account).is_newest
 
     def standing(self, plan: Plan[Any, Any], *, in_stretches: bool = False) -> Standing:
         """Return what paying for a plan, at once or in stretches, would do to the accounts.
