@@ -84,7 +84,7 @@ class Transaction:
         name: str,
         budget: Budget,
         neighbours: str | None,
-        gaussian: bool,
+        gaussian: bool = True,
     ) -> None:
         """Open an account, or change a grant. A budget that was fixed is never changed."""
         old = self.books.accounts.get(name)
