@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from sfumato.curator.catalog.catalog import Table
     from sfumato.curator.catalog.columns import DeclaredColumn, ListedColumn, UnboundedColumn
-    from sfumato.lab.report import SourceReport
+    from sfumato.lab.tables.report import SourceReport
 
 
 class PathOrAddress(click.Path):
