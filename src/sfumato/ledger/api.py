@@ -333,6 +333,9 @@ class Ledger(Protocol):
         before they charge: after a crash they answer the charge that they had made.
         """
 
+    def was_given_up(self, charge: Charge) -> bool:
+        """Return whether such a charge was given up before anything was read: it begins again for nothing."""
+
     def find_release(self, request: str, data: str = "") -> Released | None:
         """Return the kept answer to a request about this data, if there is one.
 

@@ -194,6 +194,10 @@ class StoredLedger(ABC):
                 return None
         return Charged(seq, head, charge.cost, charge.request)
 
+    def was_given_up(self, charge: Charge) -> bool:
+        with self._reading() as (_, books):
+            return books.find_unread(charge) is not None
+
     def find_release(self, request: str, data: str = "") -> Released | None:
         require_utf8(request)
         with self._reading() as (db, books):

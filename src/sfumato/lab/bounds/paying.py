@@ -82,7 +82,7 @@ class Tuning(Measure[PickedBounds]):
     def release(self, *, key: str | None = None, **spending: Unpack[Spending]) -> PickedBounds:
         """Charge, then pick the bounds. Refused for nothing if the question could not be paid for then."""
         plan = self._make_plan(spending)
-        unpaid = self._find_unpaid(plan)
+        unpaid = self._find_unpaid(plan, key)
         if unpaid is not None:
             raise self._too_little_error(plan, unpaid)
         return super().release(key=key, **spending)
@@ -102,12 +102,15 @@ class Tuning(Measure[PickedBounds]):
         asked = QUESTIONS_EACH * _spent(plan) if self._served is None else self._served
         return plan.subject.pick(plan, released, asked)
 
-    def _find_unpaid(self, plan: PricedTuning) -> QuestionPlan | None:
+    def _find_unpaid(self, plan: PricedTuning, key: str | None = None) -> QuestionPlan | None:
         """Return the question if it could not be paid for after tuning.
 
-        What was tuned before costs nothing. Tuning that alone costs too much is the ledger's to refuse.
+        What was tuned before costs nothing, and so does what was charged before and never read. Tuning that
+        alone costs too much is the ledger's to refuse.
         """
         if self._price_question is None or self._payer.was_answered(plan):
+            return None
+        if self._payer.lab.ledger.was_given_up(self._payer.make_charge(plan, self._text, key)):
             return None
         asked = self._price_question()
         affordable = self._payer.can_afford(asked, plan.cost + asked.cost)

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.errors import SfumatoError
+from sfumato.errors import EngineError, SfumatoError
 from sfumato.lab.bounds.tuning import PickedBounds
 from sfumato.lab.query import Query, TunedQuery
 from sfumato.lab.session import Session
@@ -265,3 +265,22 @@ def test_without_a_spend_for_the_question_only_tuning_must_be_affordable(tmp_pat
     unit = sf.Unit("who", max_rows=20)
     lab.register("visits", VISITS, unit=unit, columns=COLUMNS, budget=sf.Budget(epsilon=1, delta=1e-6))
     assert lab.session().question("SELECT COUNT(*) AS n FROM visits").tune(epsilon=0.5).picked.rows
+
+
+def test_tuning_that_was_charged_and_never_read_is_begun_again(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was charged already, so that what is left has to pay for the question alone."""
+    lab = sf.create(tmp_path / "lab")
+    unit = sf.Unit("who", max_rows=20)
+    lab.register("visits", VISITS, unit=unit, columns=COLUMNS, budget=sf.Budget(epsilon=1))
+    query = lab.session().question("SELECT COUNT(*) AS n FROM visits")
+    with monkeypatch.context() as broken:
+        broken.setattr(lab.engine, "run", fail)
+        assert refuse(partial(query.tune, epsilon=0.25, for_epsilon=0.75)).code == "SF-X901"
+    assert lab.session().question("SELECT SUM(cost) AS s FROM visits").quote(epsilon=0.1).left == 0.75
+    assert query.tune(epsilon=0.25, for_epsilon=0.75).release(epsilon=0.75)
+
+
+def fail(*_: Any) -> Any:
+    raise EngineError("SF-X102", "The database cannot be reached.")
