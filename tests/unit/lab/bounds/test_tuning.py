@@ -283,4 +283,4 @@ def test_tuning_that_was_charged_and_never_read_is_begun_again(
 
 
 def fail(*_: Any) -> Any:
-    raise EngineError("SF-X102", "The database cannot be reached.")
+    raise EngineError("SF-C226", "The database cannot be reached.")
