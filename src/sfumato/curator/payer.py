@@ -16,7 +16,7 @@ from sfumato.engines.rows import list_scans
 from sfumato.errors import EngineError, PolicyError
 from sfumato.ledger import Charge, Released
 from sfumato.ledger.api import Reserved, SnapshotRead, hash_reads, name_project, parse_account
-from sfumato.privacy.account import Allowance, Caps, Cost, Left, caps, left
+from sfumato.privacy.account import NOTHING, Allowance, Caps, Cost, Left, caps, left
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.neighbours import common_relation
 
@@ -241,15 +241,23 @@ class Payer:
             return answer_plan(plan, charge, self.lab.ledger, read, self.lab.incidents)
 
     def pay_stretches(
-        self, plan: Plan[Any, Any], text: str, stretches: int, begin: Callable[[Callable[[], int]], Read]
+        self,
+        plan: Plan[Any, Any],
+        text: str,
+        stretches: int,
+        begin: Callable[[Callable[[], int]], Read],
+        *,
+        whole: bool = False,
     ) -> Released:
         """Charge for a run of equal stretches at once, or go on with a charge of it that is open.
 
         `begin` is given what counts one more stretch durably, and returns what reads. It counts the first.
+        A price of the `whole` run has no equal parts: it is an entry of its own before the stretches, which
+        then are counted and cost nothing, so that none of it can be given back.
         """
         self.require_admissible(plan)
         key, ledger = f"run {plan.request}", self.lab.ledger
-        one = plan.cost.divide(stretches)
+        one = NOTHING if whole else plan.cost.divide(stretches)
         # What was not drawn may be given back, so it is charged to all regions alike.
         everyone = Payment(self.accounts(plan.table))
         charge = replace(self.make_charge(plan, text, key, everyone), cost=one)
@@ -257,6 +265,9 @@ class Payer:
         with self.lab.reading(snapshots):
             self._require_current(plan)
             self._require_engine(plan)
+            kept = self._charge_whole(replace(charge, cost=plan.cost)) if whole else None
+            if kept is not None:
+                return kept
             open_ = ledger.find_charge(charge)
             if open_ is None:
                 reserved = ledger.reserve(charge, stretches)
@@ -267,6 +278,17 @@ class Payer:
                 return reserved
             read = begin(partial(ledger.draw, reserved))
             return answer_charge(plan, reserved, ledger, read, self.lab.incidents)
+
+    def _charge_whole(self, charge: Charge) -> Released | None:
+        """Charge for all of a run, once for those who pay; an answer that is kept by now needs no charge.
+
+        The entry is never answered: it is spent, and whoever else begins the same run pays for their own.
+        """
+        paid = replace(charge, key=f"price of {charge.key}")
+        if self.lab.ledger.find_charge(paid) is not None:
+            return None
+        charged = self.lab.ledger.charge(paid)
+        return charged if isinstance(charged, Released) else None
 
     def require_admissible(self, plan: Plan[Any, Any]) -> None:
         """Refuse a price for other neighbours than the table's, and what one unit could make too slow."""

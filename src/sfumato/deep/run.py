@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from sfumato.deep.losses import RowLoss
     from sfumato.deep.settings import TrainingSettings
     from sfumato.deep.step_noise import StepNoise
-    from sfumato.privacy.events import Event
+    from sfumato.privacy.events import ApproxDP, Event
     from sfumato.privacy.exact import Number
 
     Solve = Callable[[Batches, int, Number, Number], float]
@@ -64,6 +64,8 @@ class TrainingRun:
     plan: ClippedSum
     loss: RowLoss
     checkpoint: Checkpoint | None
+    as_one: bool = False
+    """Whether an account is charged (ε, δ) for the run as a whole, and not the curve of its event."""
     done: int = 0
     draw: Callable[[], object] | None = None
     """Counts each stretch of steps durably before it begins, where a ledger does."""
@@ -99,6 +101,12 @@ class TrainingRun:
         event = batches.event(multiplier, priced)
         public = declared, batches, clipping, steps, multiplier, event
         return cls(trainer, rows, *public, plan, loss, checkpoint)
+
+    def price_as_one(self, claim: ApproxDP) -> TrainingRun:
+        """Return the same run with the noise that it needs by itself, to be charged as this claim."""
+        priced = self.steps if self.checkpoint is None else self.checkpoint.stretches.priced
+        multiplier = solve_multiplier(self.batches, priced, claim.epsilon, claim.delta)
+        return replace(self, multiplier=multiplier, event=self.batches.event(multiplier, priced), as_one=True)
 
     def _begin_steps(self) -> None:
         """Make the optimiser and all else that has a state of its own, as it is before the first step."""
@@ -169,6 +177,7 @@ class TrainingRun:
             IDEALISED,
             assumes=known,
             event=self.event,
+            as_one=self.as_one,
         )
 
     def describe_spent(self, steps: int) -> str:

@@ -9,7 +9,7 @@ Because : docs/proofs/dp-sgd.md#behind-the-curator
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +33,7 @@ from sfumato.errors import PolicyError, UsageError
 from sfumato.noise.audit_hook import unobserved
 from sfumato.oracle.over_held_rows import RowLayout, list_figures
 from sfumato.oracle.over_tables import check_column_names, describe_unit, lower_private_table
-from sfumato.oracle.row_kernels import price_kernel, spread_rows
+from sfumato.oracle.row_kernels import charge_as_one_run, price_kernel, spread_rows, state_one_run
 from sfumato.oracle.table_blocks import limit_rows
 from sfumato.oracle.table_features import declare_features
 from sfumato.privacy.exact import format_short, parse_exact, parse_whole
@@ -142,9 +142,34 @@ class TrainingOffer:
         if each > 1:
             bounded, figures = spread_rows(bounded, figures, each)
         described, layout = _find_description(run), RowLayout.of(declared)
-        kernel = TrainingKernel(described, layout, each, run.event, run, coding)
-        plan = price_kernel(bounded, figures, kernel, _write_spend(trainer, run.multiplier))
-        return cls(plan, kernel, describe_unit(rows, each))
+        unit = describe_unit(rows, each)
+
+        def price_run(run: TrainingRun) -> TrainingOffer:
+            kernel = TrainingKernel(described, layout, each, run.event, run, coding)
+            plan = price_kernel(bounded, figures, kernel, _write_spend(trainer, run.multiplier))
+            return cls(plan, kernel, unit)
+
+        return price_run(run)._choose_price(payer, price_run)
+
+    def _choose_price(
+        self, payer: Payer, price_run: Callable[[TrainingRun], TrainingOffer]
+    ) -> TrainingOffer:
+        """Return this offer, or that of the run as one (ε, δ) where only that is admitted or was released.
+
+        Which one follows from the ledger and from what was asked, before anything is charged.
+        """
+        run, begun = self.kernel.run, _find_begun(self.kernel.run)
+        if begun == self.plan.request or payer.was_answered(self.plan):
+            return self
+        if begun is None and payer.can_afford(self.plan, self.plan.cost):
+            return self
+        claim = state_one_run(run.trainer.epsilon, run.trainer.delta)
+        if not claim.delta:
+            return self
+        whole = price_run(run.price_as_one(claim))
+        plan = charge_as_one_run(whole.plan, claim)
+        chosen = begun == plan.request or payer.was_answered(plan) or payer.can_afford(plan, plan.cost)
+        return replace(whole, plan=plan) if chosen else self
 
     def pay(self, payer: Payer) -> Released:
         """Charge for the run and train, or go on with what was charged before."""
@@ -166,7 +191,7 @@ class TrainingOffer:
         with checkpoint.hold():
             # The file is there before the charge, so that a charge is never without its run.
             checkpoint.go_on(run, counted=True)
-            return payer.pay_stretches(plan, _TEXT, cut.count, begin)
+            return payer.pay_stretches(plan, _TEXT, cut.count, begin, whole=run.as_one)
 
 
 def declare_rows(
@@ -185,6 +210,12 @@ def _find_description(run: TrainingRun) -> str:
     if checkpoint.read() is None:
         checkpoint.described = describe_trainer(run.trainer)
     return checkpoint.described
+
+
+def _find_begun(run: TrainingRun) -> str | None:
+    """Return the question that a run was begun with, if it goes on from its checkpoint."""
+    saved = None if run.checkpoint is None else run.checkpoint.read()
+    return None if saved is None else str(saved.get("request"))
 
 
 @dataclass(frozen=True, slots=True)
