@@ -39,7 +39,7 @@ class TrainingGuarantee(Guarantee):
 
     @property
     def in_an_account(self) -> float:
-        """The ε that a ledger charges: as one run its own, else that of the smallest account that holds it."""
+        """The ε that a ledger charges: that of one run, or of the smallest account whose filters hold it."""
         if self.as_one:
             return self.epsilon
         return find_charged_epsilon(self._event, parse_exact(self.delta, "delta"))

@@ -10,6 +10,7 @@ from sfumato.deep.rows import read_rows
 from sfumato.deep.run import TrainingRun
 from sfumato.deep.settings import TrainingSettings
 from sfumato.errors import UsageError
+from sfumato.oracle.one_run import state_one_run
 from sfumato.privacy.exact import parse_whole
 from sfumato.viz import spent_curve
 
@@ -48,7 +49,7 @@ class Trainer(TrainingSettings):
         rows = read_rows(data, groups, parse_whole(self.rows_per_unit, "rows_per_unit"))
         run = TrainingRun.begin(self, rows, None if self.budget is None else solve_charged_multiplier)
         if run.checkpoint is None:
-            self._pay(run)
+            run = self._pay(run)
             self.keep(run)
             run.train()
             return self
@@ -58,10 +59,21 @@ class Trainer(TrainingSettings):
             run.train()
         return self
 
-    def _pay(self, run: TrainingRun) -> None:
-        if self.budget is not None:
-            self.budget.require([run.event])
-            self.budget.charge(run.event, "fit Trainer")
+    def _pay(self, run: TrainingRun) -> TrainingRun:
+        """Charge the account for a run, as one (ε, δ) where only that is admitted, and return the run."""
+        account = self.budget
+        if account is None:
+            return run
+        claim = state_one_run(self.epsilon, self.delta)
+        # Asked first: it refuses a run that is priced for other neighbours, which a claim would not tell.
+        by_curve = account.admits([run.event])
+        if not by_curve and claim.delta and account.admits([claim]):
+            run = run.price_as_one(claim)
+            account.charge(claim, "fit Trainer")
+            return run
+        account.require([run.event])
+        account.charge(run.event, "fit Trainer")
+        return run
 
     def keep(self, run: TrainingRun, unit: str = "") -> None:
         """Keep what is public about a run."""

@@ -6,10 +6,8 @@ the gate charges for, runs and releases.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from typing import TYPE_CHECKING, Protocol
 
 from sfumato.curator.lower.computed import ComputedColumns
@@ -17,11 +15,7 @@ from sfumato.curator.plan.priced import Plan, describe_truncation
 from sfumato.engines.program import Total, UnitFigures
 from sfumato.engines.rows import Ordered, Position
 from sfumato.oracle.blocks import Among, Choose, Column, Constant, Every
-from sfumato.privacy.account import SIDE
 from sfumato.privacy.canonical import tagged
-from sfumato.privacy.events import ApproxDP
-from sfumato.privacy.exact import parse_probability
-from sfumato.privacy.neighbours import common_relation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,7 +27,6 @@ if TYPE_CHECKING:
     from sfumato.curator.plan.spend import Spend
     from sfumato.oracle.blocks import Value
     from sfumato.privacy.events import Event
-    from sfumato.privacy.exact import Number
 
 
 class RowKernel(Protocol):
@@ -117,23 +110,3 @@ def price_kernel(
         describe_truncation(source.table),
         reads=source.tables,
     )
-
-
-def state_one_run(epsilon: Number, delta: Number) -> ApproxDP:
-    """Return what a run costs that is charged as a whole: its δ is rounded down to what a ledger counts in.
-
-    So a run with all of an account's side δ fits into it.
-    """
-    units = math.floor(parse_probability(delta, "delta") * SIDE)
-    return ApproxDP(epsilon, Fraction(units, SIDE))
-
-
-def charge_as_one_run(plan: Plan[KernelStep, None], claim: ApproxDP) -> Plan[KernelStep, None]:
-    """Return a plan of a run that is (ε, δ)-private as a whole, charged so: all of its δ is side δ.
-
-    Whoever calls this has found its noise so that it is, by an accounting of runs that are fixed in advance
-    (docs/proofs/dp-sgd.md#as-one-run). Noise and price are hashed, so it is a request of its own.
-    """
-    # The price of a claim would hold for any neighbours, and that of the run may not.
-    common_relation([plan.table.neighbours, plan.event.neighbours])
-    return replace(plan, together=claim, named=("one run", *plan.named))

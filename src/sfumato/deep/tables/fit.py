@@ -31,9 +31,10 @@ from sfumato.engines.rows import Scan
 from sfumato.engines.values import Every
 from sfumato.errors import PolicyError, UsageError
 from sfumato.noise.audit_hook import unobserved
+from sfumato.oracle.one_run import charge_as_one_run, choose_offer, state_one_run
 from sfumato.oracle.over_held_rows import RowLayout, list_figures
 from sfumato.oracle.over_tables import check_column_names, describe_unit, lower_private_table
-from sfumato.oracle.row_kernels import charge_as_one_run, price_kernel, spread_rows, state_one_run
+from sfumato.oracle.row_kernels import price_kernel, spread_rows
 from sfumato.oracle.table_blocks import limit_rows
 from sfumato.oracle.table_features import declare_features
 from sfumato.privacy.exact import format_short, parse_exact, parse_whole
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from sfumato.ledger import Released
     from sfumato.oracle.declared import Declared
     from sfumato.oracle.row_kernels import KernelStep
+    from sfumato.privacy.events import ApproxDP
 
 
 _TEXT = "fit Trainer"
@@ -149,27 +151,12 @@ class TrainingOffer:
             plan = price_kernel(bounded, figures, kernel, _write_spend(trainer, run.multiplier))
             return cls(plan, kernel, unit)
 
-        return price_run(run)._choose_price(payer, price_run)
+        def price_whole(claim: ApproxDP) -> TrainingOffer:
+            offer = price_run(run.price_as_one(claim))
+            return replace(offer, plan=charge_as_one_run(offer.plan, claim))
 
-    def _choose_price(
-        self, payer: Payer, price_run: Callable[[TrainingRun], TrainingOffer]
-    ) -> TrainingOffer:
-        """Return this offer, or that of the run as one (ε, δ) where only that is admitted or was released.
-
-        Which one follows from the ledger and from what was asked, before anything is charged.
-        """
-        run, begun = self.kernel.run, _find_begun(self.kernel.run)
-        if begun == self.plan.request or payer.was_answered(self.plan):
-            return self
-        if begun is None and payer.can_afford(self.plan, self.plan.cost):
-            return self
-        claim = state_one_run(run.trainer.epsilon, run.trainer.delta)
-        if not claim.delta:
-            return self
-        whole = price_run(run.price_as_one(claim))
-        plan = charge_as_one_run(whole.plan, claim)
-        chosen = begun == plan.request or payer.was_answered(plan) or payer.can_afford(plan, plan.cost)
-        return replace(whole, plan=plan) if chosen else self
+        claim = state_one_run(trainer.epsilon, trainer.delta)
+        return choose_offer(payer, price_run(run), claim, price_whole, _find_begun(run))
 
     def pay(self, payer: Payer) -> Released:
         """Charge for the run and train, or go on with what was charged before."""

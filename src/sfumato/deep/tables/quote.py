@@ -54,7 +54,11 @@ class TrainingQuote(viz.NamedLines):
         standing, promised = self.standing, self.guarantee
         after = standing.left_after
         left = "refused: not enough is left" if after is None else f"ε = {format_short(after)}"
-        way = "as one run, all of δ from the part for side δ" if self.as_one else "by the filters of the account"
+        way = (
+            "as one run, all of δ from the part for side δ"
+            if self.as_one
+            else "by the filters of the account"
+        )
         price = f"ε = {self.charged:.4g}, δ = {promised.delta:.3g}, {way}"
         return [
             ("price", "nothing: the same was released before" if self.free else price),

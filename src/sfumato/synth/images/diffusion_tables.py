@@ -5,7 +5,7 @@ Because : docs/proofs/synth-images.md#diffusion
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -14,22 +14,27 @@ from sfumato.curator.plan.spend import GaussianSpend
 from sfumato.errors import PolicyError
 from sfumato.noise.audit_hook import unobserved
 from sfumato.oracle.guarantee import IDEALISED, Guarantee
+from sfumato.oracle.one_run import charge_as_one_run, choose_offer, state_one_run
 from sfumato.oracle.over_tables import check_column_names, lower_private_table
 from sfumato.oracle.row_kernels import price_kernel
 from sfumato.privacy.exact import format_short
 from sfumato.privacy.neighbours import Neighbours
 from sfumato.synth.images.coded_rows import CodedForm
 from sfumato.synth.images.diffusion import Diffusion
-from sfumato.synth.images.diffusion_split import solve_charged_after
+from sfumato.synth.images.diffusion_split import solve_after, solve_charged_after
 from sfumato.synth.images.over_tables import declare_targeted, refuse_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from fractions import Fraction
 
     from sfumato.curator.payer import Payer
     from sfumato.curator.plan.priced import Plan
     from sfumato.curator.question.relation import Relation
+    from sfumato.deep.batches import Batches
     from sfumato.oracle.row_kernels import KernelStep
+    from sfumato.privacy.events import ApproxDP, Event
+    from sfumato.synth.images.diffusion import Solve
     from sfumato.synth.images.diffusion_kernel import DiffusionKernel
     from sfumato.synth.images.diffusion_split import DiffusionSplit
 
@@ -103,14 +108,29 @@ def plan_diffusion(
     declared = declare_targeted(rows, check_column_names(features), target, mixed=True)
     sizes = tuple(len(each.categories) for each in declared.listed)
     numbers = len(declared.numbers) + sum(sizes)
-    solve = partial(solve_charged_after, gaussian=payer.has_newest_filters(rows.table))
-    parts = made.plan_split(find_units(made.rows, rows), solve)
-    kernel = made.make_kernel(parts, (numbers,), numbers, len(declared.classes), declared.bounds, sizes)
-    words = f"ε = {format_short(parts.epsilon)}, δ = {format_short(parts.delta)} for moments and all steps"
-    plan = price_kernel(declared.rows, declared.figures, kernel, GaussianSpend(parts.first.sigma, words))
-    form = CodedForm(declared.table_form(), len(declared.numbers), sizes)
-    known = "the number of units is public, as declared"
-    promised = Guarantee(
-        "add-remove", declared.unit, float(parts.epsilon), float(parts.delta), None, "", IDEALISED, "", known
-    )
-    return PlannedDiffusion(kernel, plan, form, parts, promised)
+    units, form = find_units(made.rows, rows), CodedForm(declared.table_form(), len(declared.numbers), sizes)
+    unit, known = declared.unit, "the number of units is public, as declared"
+
+    def price_fit(solve: Solve) -> PlannedDiffusion:
+        parts = made.plan_split(units, solve)
+        kernel = made.make_kernel(parts, (numbers,), numbers, len(declared.classes), declared.bounds, sizes)
+        words = (
+            f"ε = {format_short(parts.epsilon)}, δ = {format_short(parts.delta)} for moments and all steps"
+        )
+        spend = GaussianSpend(parts.first.sigma, words)
+        plan = price_kernel(declared.rows, declared.figures, kernel, spend)
+        amounts = float(parts.epsilon), float(parts.delta)
+        promised = Guarantee("add-remove", unit, *amounts, None, "", IDEALISED, "", known)
+        return PlannedDiffusion(kernel, plan, form, parts, promised)
+
+    def price_whole(claim: ApproxDP) -> PlannedDiffusion:
+        def solve(first: Event, batches: Batches, steps: int, *_: Fraction) -> float:
+            return solve_after(first, batches, steps, claim.epsilon, claim.delta)
+
+        found = price_fit(solve)
+        plan = charge_as_one_run(found.plan, claim)
+        return replace(found, plan=plan, split=replace(found.split, as_one=True))
+
+    by_curve = price_fit(partial(solve_charged_after, gaussian=payer.has_newest_filters(rows.table)))
+    claim = state_one_run(by_curve.split.epsilon, by_curve.split.delta)
+    return choose_offer(payer, by_curve, claim, price_whole)
