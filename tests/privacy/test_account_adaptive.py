@@ -14,7 +14,19 @@ from functools import cache
 import numpy as np
 import pytest
 
-from sfumato.privacy import NOTHING, Budget, Caps, Cost, Event, Gaussian, Laplace, Pure, caps, price
+from sfumato.privacy import (
+    NOTHING,
+    Budget,
+    Caps,
+    Concentrated,
+    Cost,
+    Event,
+    Gaussian,
+    Laplace,
+    Pure,
+    caps,
+    price,
+)
 
 # ---- the perfect analyst -------------------------------------------------------------------------------
 
@@ -27,10 +39,12 @@ class Game:
     steps: tuple[int, ...]
     limits: Caps
     epsilon: float
+    charge: Callable[[Fraction], Cost] = lambda size: price(Pure(size))
+    """What a response of this ε is charged."""
 
     def best(self) -> float:
         """The largest E[(1 − e^(ε − loss))₊] that any strategy reaches: its δ at ε."""
-        costs = [price(Pure(Fraction(step) * Fraction(str(self.unit)))) for step in self.steps]
+        costs = [self.charge(Fraction(step) * Fraction(str(self.unit))) for step in self.steps]
 
         @cache
         def value(asked: tuple[int, ...], loss: int) -> float:
@@ -103,6 +117,40 @@ def test_the_perfect_analyst_beats_a_filter_that_is_too_generous(
     assert limits.gaussian is not None
     more = replace(limits, gaussian=replace(limits.gaussian, most=limits.gaussian.most * 3 // 2))
     assert Game(unit, steps, more, epsilon).best() > delta / 4
+
+
+def _claim(size: Fraction) -> Cost:
+    """A coin of ε is ε²/2-zCDP: as that claim it has no pure ε."""
+    return price(Concentrated(size * size / 2))
+
+
+def _mix(size: Fraction) -> Cost:
+    """Small coins are claims, and large ones are charged as coins."""
+    return _claim(size) if size < Fraction(1, 16) else price(Pure(size))
+
+
+@pytest.mark.parametrize("charge", [_claim, _mix])
+@pytest.mark.parametrize(("epsilon", "delta", "unit", "steps"), GAUSSIAN_GAMES)
+def test_no_strategy_of_concentrated_claims_beats_gaussian_dp(
+    epsilon: float, delta: float, unit: float, steps: tuple[int, ...], charge: Callable[[Fraction], Cost]
+) -> None:
+    best = Game(unit, steps, _gaussian_alone(Budget(epsilon, delta)), epsilon, charge).best()
+    assert best <= delta / 4 + 1e-12
+    assert best > delta / 60
+    everything = Game(unit, steps, caps(Budget(epsilon, delta)), epsilon, charge)
+    assert everything.best() <= delta + 1e-12
+
+
+def test_the_perfect_analyst_beats_claims_that_are_too_cheap() -> None:
+    """Claims that cost ρ in place of 2ρ."""
+    epsilon, delta, unit, steps = GAUSSIAN_GAMES[0]
+
+    def half(size: Fraction) -> Cost:
+        cost = _claim(size)
+        assert cost.gaussian is not None
+        return replace(cost, gaussian=tuple(one // 2 for one in cost.gaussian))
+
+    assert Game(unit, steps, _gaussian_alone(Budget(epsilon, delta)), epsilon, half).best() > delta / 4
 
 
 # ---- simulated analysts --------------------------------------------------------------------------------

@@ -13,10 +13,13 @@ from functools import lru_cache, singledispatch
 from typing import TYPE_CHECKING
 
 from sfumato.privacy.events import (
+    Concentrated,
+    DiscreteGaussian,
     Event,
     Exponential,
     Gaussian,
     KeyRelease,
+    Sampled,
     SpreadExponential,
     SpreadLaplace,
 )
@@ -49,6 +52,8 @@ _FLAT, _RISING = 0.02, 2.75
 """Multiples of the reserve's root between which c/ε² of a coin was verified to rise."""
 _UNEVEN = 1.002
 """Factor within which it does, which covers the steps of that verification. Privacy depends on it."""
+_LARGEST_RHO = 0.5
+"""ρ above which no cost is computed; the search for it converges below."""
 _PROBIT = math.pi / 2
 """The cost of a coin is never above this multiple of ε²."""
 
@@ -92,7 +97,26 @@ def _(event: SpreadExponential) -> Costs | None:
 
 @find_costs.register
 def _(event: KeyRelease) -> Costs | None:
-    return _take_least(price_coin(event.epsilon), find_costs(event.event))
+    # That its noise costs no less was shown for pure and for Gaussian noise.
+    shown = event.event.pure() is not None or isinstance(event.event, Gaussian)
+    return _take_least(price_coin(event.epsilon), find_costs(event.event) if shown else None)
+
+
+@find_costs.register
+def _(event: Concentrated) -> Costs | None:
+    return price_concentrated(event.rho)
+
+
+@find_costs.register
+def _(event: DiscreteGaussian) -> Costs | None:
+    return price_concentrated(event.l1**2 / (2 * event.sigma**2))
+
+
+@find_costs.register
+def _(event: Sampled) -> Costs | None:
+    epsilon = event.pure()
+    # Noise on a sample is charged as on all units: the tail of its loss is as heavy.
+    return find_costs(event.event) if epsilon is None else price_coin(epsilon)
 
 
 def price_coin(epsilon: Fraction) -> Costs | None:
@@ -111,6 +135,18 @@ def price_coin_at(epsilon: Fraction, place: int) -> int | None:
 def price_choice(epsilon: Fraction) -> Costs | None:
     """Return the cost of a choice of ε-bounded range, such as one of the exponential mechanism."""
     return _price_all(_choice_cost, _round_size(epsilon))
+
+
+def price_concentrated(rho: Fraction) -> Costs | None:
+    """Return the cost of any ρ-zCDP mechanism."""
+    if rho > _LARGEST_RHO:
+        return None
+    size = _round_size(rho)
+    return (
+        tuple(_round_up(_concentrated_cost(size, reserve), reserve) for reserve in RESERVES)
+        if size
+        else NO_COST
+    )
 
 
 def _round_size(epsilon: Fraction) -> float:
@@ -147,6 +183,18 @@ def _coin_cost(epsilon: float, reserve: float) -> float:
 def estimate_coin(epsilon: float, reserve: float) -> float:
     """Return about what a coin costs, for plans; what is charged is rounded up by `price_coin`."""
     return _coin_cost(epsilon, reserve) if epsilon < _LARGEST else math.inf
+
+
+def _concentrated_cost(rho: float, reserve: float) -> float:
+    """Return a c with v·(√(1 + c/v) − 1)·e^(−c/8) ≥ ρ, where v is the reserve, or ρ if that is larger.
+
+    With r = ρ·e^(c/8) it is 2r + r²/v. What v has beyond the reserve is part of the cost.
+    """
+    root, last = rho, 0.0
+    while root - last > 2.0**-44 * root:  # each step leaves less than a third of what was missing
+        root, last = rho * math.exp((2 * root + root * root / max(reserve, root)) / 8), root
+    root *= 1 + 2.0**-36  # the search comes from below, and this is more than it leaves
+    return max(reserve, root) - reserve + 2 * root + root * root / max(reserve, root)
 
 
 def _choice_cost(epsilon: float, reserve: float) -> float:
