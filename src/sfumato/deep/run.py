@@ -26,6 +26,7 @@ from sfumato.deep.settings import choose_batches, choose_checkpoint, choose_clip
 from sfumato.deep.step_noise import IndependentNoise
 from sfumato.errors import SfumatoError, UsageError
 from sfumato.oracle.guarantee import IDEALISED
+from sfumato.oracle.one_run import round_side_delta, state_one_run
 from sfumato.privacy.exact import parse_positive, parse_probability, parse_whole
 from sfumato.viz.progress import ProgressBar
 
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from sfumato.deep.losses import RowLoss
     from sfumato.deep.settings import TrainingSettings
     from sfumato.deep.step_noise import StepNoise
-    from sfumato.privacy.events import ApproxDP, Event
+    from sfumato.privacy.events import Event, PrivacyProfile
     from sfumato.privacy.exact import Number
 
     Solve = Callable[[Batches, int, Number, Number], float]
@@ -64,8 +65,8 @@ class TrainingRun:
     plan: ClippedSum
     loss: RowLoss
     checkpoint: Checkpoint | None
-    as_one: bool = False
-    """Whether an account is charged (ε, δ) for the run as a whole, and not the curve of its event."""
+    claim: PrivacyProfile | None = None
+    """What an account is charged for the run as a whole, where that is not the curve of its event."""
     done: int = 0
     draw: Callable[[], object] | None = None
     """Counts each stretch of steps durably before it begins, where a ledger does."""
@@ -102,11 +103,13 @@ class TrainingRun:
         public = declared, batches, clipping, steps, multiplier, event
         return cls(trainer, rows, *public, plan, loss, checkpoint)
 
-    def price_as_one(self, claim: ApproxDP) -> TrainingRun:
-        """Return the same run with the noise that it needs by itself, to be charged as this claim."""
+    def price_as_one(self) -> TrainingRun:
+        """Return the same run with the noise that it needs by itself, and its price as a whole."""
         priced = self.steps if self.checkpoint is None else self.checkpoint.stretches.priced
-        multiplier = solve_multiplier(self.batches, priced, claim.epsilon, claim.delta)
-        return replace(self, multiplier=multiplier, event=self.batches.event(multiplier, priced), as_one=True)
+        epsilon, delta = self.trainer.epsilon, round_side_delta(self.trainer.delta)
+        multiplier = solve_multiplier(self.batches, priced, epsilon, delta)
+        event = self.batches.event(multiplier, priced)
+        return replace(self, multiplier=multiplier, event=event, claim=state_one_run(event, epsilon, delta))
 
     def _begin_steps(self) -> None:
         """Make the optimiser and all else that has a state of its own, as it is before the first step."""
@@ -177,7 +180,7 @@ class TrainingRun:
             IDEALISED,
             assumes=known,
             event=self.event,
-            as_one=self.as_one,
+            as_one=self.claim is not None,
         )
 
     def describe_spent(self, steps: int) -> str:

@@ -10,7 +10,7 @@ from sfumato.deep.rows import read_rows
 from sfumato.deep.run import TrainingRun
 from sfumato.deep.settings import TrainingSettings
 from sfumato.errors import UsageError
-from sfumato.oracle.one_run import state_one_run
+from sfumato.oracle.one_run import can_be_one_run
 from sfumato.privacy.exact import parse_whole
 from sfumato.viz import spent_curve
 
@@ -64,13 +64,12 @@ class Trainer(TrainingSettings):
         account = self.budget
         if account is None:
             return run
-        claim = state_one_run(self.epsilon, self.delta)
         # Asked first: it refuses a run that is priced for other neighbours, which a claim would not tell.
-        by_curve = account.admits([run.event])
-        if not by_curve and claim.delta and account.admits([claim]):
-            run = run.price_as_one(claim)
-            account.charge(claim, "fit Trainer")
-            return run
+        if not account.admits([run.event]) and can_be_one_run(self.epsilon, self.delta):
+            whole = run.price_as_one()
+            if whole.claim is not None and account.admits([whole.claim]):
+                account.charge(whole.claim, "fit Trainer")
+                return whole
         account.require([run.event])
         account.charge(run.event, "fit Trainer")
         return run

@@ -1,7 +1,7 @@
 """Runs that are charged as one (ε, δ), where an account does not admit the curve of their steps.
 
 A run that is fixed in advance has a smaller (ε, δ) by itself than by the filters of an account. As one claim
-it is charged its ε and, as side δ, its δ.
+it is charged its ε, its δ as side δ, and at the other filters what its losses up to ε say.
 
 Because : docs/proofs/dp-sgd.md#as-one-run
 """
@@ -13,17 +13,25 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from sfumato.privacy import composition
 from sfumato.privacy.account import SIDE
-from sfumato.privacy.events import ApproxDP
-from sfumato.privacy.exact import parse_probability
-from sfumato.privacy.neighbours import common_relation
+from sfumato.privacy.calibration import COARSE
+from sfumato.privacy.conversion import renyi_delta
+from sfumato.privacy.events import PrivacyProfile
+from sfumato.privacy.events.claims import LARGEST_EPSILON
+from sfumato.privacy.exact import parse_positive, parse_probability
+from sfumato.privacy.neighbours import Neighbours, common_relation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sfumato.curator.payer import Payer
     from sfumato.curator.plan.priced import Plan
+    from sfumato.privacy.events import Event
     from sfumato.privacy.exact import Number
+
+_POINTS = 16
+"""Number of smaller ε at which the δ of a run is stated. With 32 it would cost one per cent less."""
 
 
 class Offer(Protocol):
@@ -38,19 +46,42 @@ Offered = TypeVar("Offered", bound=Offer)
 Planned = TypeVar("Planned", bound="Plan[Any, Any]")
 
 
-def state_one_run(epsilon: Number, delta: Number) -> ApproxDP:
-    """Return what a run costs as a whole: its δ is rounded down to the units that a ledger counts in.
+def round_side_delta(delta: Number) -> Fraction:
+    """Return a δ, rounded down to the units that a ledger counts in.
 
     So a run with all of an account's side δ fits into it.
     """
-    units = math.floor(parse_probability(delta, "delta") * SIDE)
-    return ApproxDP(epsilon, Fraction(units, SIDE))
+    return Fraction(math.floor(parse_probability(delta, "delta") * SIDE), SIDE)
 
 
-def charge_as_one_run(plan: Planned, claim: ApproxDP) -> Planned:
-    """Return a plan of a run that is (ε, δ)-private as a whole, charged so.
+def can_be_one_run(epsilon: Number, delta: Number) -> bool:
+    """Return whether a run of this ε and δ can be charged as one."""
+    return round_side_delta(delta) > 0 and parse_positive(epsilon, "epsilon") <= LARGEST_EPSILON
 
-    Whoever calls this has found its noise so that it is, by an accounting of runs that are fixed in advance.
+
+def state_one_run(run: Event, epsilon: Number, delta: Fraction) -> PrivacyProfile:
+    """Return what is known of a run that was shown to be (ε, δ)-private: its δ at smaller ε too.
+
+    Its side δ is δ, and its losses up to ε cost the other filters what these smaller ε say.
+    """
+    last = parse_positive(epsilon, "epsilon")
+    smaller = [last * step / _POINTS for step in range(_POINTS)]
+    known = [(each, _find_delta(run, each)) for each in smaller]
+    return PrivacyProfile([(last, delta), *(point for point in known if delta < point[1] < 1)])
+
+
+def _find_delta(run: Event, epsilon: Fraction) -> Fraction:
+    """Return the δ of a run that is fixed in advance, rounded up."""
+    if run.neighbours is Neighbours.REPLACE_ONE:
+        found = renyi_delta(run, float(epsilon))
+    else:
+        found = composition.delta(run, epsilon, step=COARSE)
+    return Fraction(math.ceil(Fraction(found) * SIDE), SIDE)
+
+
+def charge_as_one_run(plan: Planned, claim: PrivacyProfile) -> Planned:
+    """Return a plan of one run, charged as what was stated of it.
+
     Noise and price are hashed, so it is a request of its own.
     """
     # The price of a claim would hold for any neighbours, and that of the run may not.
@@ -59,11 +90,7 @@ def charge_as_one_run(plan: Planned, claim: ApproxDP) -> Planned:
 
 
 def choose_offer(
-    payer: Payer,
-    by_curve: Offered,
-    claim: ApproxDP,
-    price_whole: Callable[[ApproxDP], Offered],
-    begun: str | None = None,
+    payer: Payer, by_curve: Offered, price_whole: Callable[[], Offered] | None, begun: str | None = None
 ) -> Offered:
     """Return the offer by the curve of a run, or as one run where only that is admitted or was released.
 
@@ -71,11 +98,11 @@ def choose_offer(
     keeps the request that it was begun with.
     """
     plan = by_curve.plan
-    if begun == plan.request or payer.was_answered(plan):
+    if price_whole is None or begun == plan.request or payer.was_answered(plan):
         return by_curve
-    if not claim.delta or (begun is None and payer.can_afford(plan, plan.cost)):
+    if begun is None and payer.can_afford(plan, plan.cost):
         return by_curve
-    whole = price_whole(claim)
+    whole = price_whole()
     if begun == whole.plan.request or payer.was_answered(whole.plan):
         return whole
     return whole if payer.can_afford(whole.plan, whole.plan.cost) else by_curve

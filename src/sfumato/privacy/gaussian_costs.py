@@ -9,6 +9,7 @@ public ones. All of it is closed form: no search over curves, and no error beyon
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from functools import lru_cache, singledispatch
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ from sfumato.privacy.events import (
     Exponential,
     Gaussian,
     KeyRelease,
+    PrivacyProfile,
     Sampled,
     SpreadExponential,
     SpreadLaplace,
@@ -27,7 +29,6 @@ from sfumato.privacy.events.spread import sum_squares
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from fractions import Fraction
 
 # Ledgers hold one integer for each reserve, so these are fixed like the Rényi orders. Each is four times the
 # one before, so that every usual budget finds one between a 64th and a 16th of what it can spend.
@@ -54,6 +55,9 @@ _UNEVEN = 1.002
 """Factor within which it does, which covers the steps of that verification. Privacy depends on it."""
 _LARGEST_RHO = 0.5
 """ρ above which no cost is computed; the search for it converges below."""
+_DENSE = 1 + 2.0**-6
+"""Factor between the orders at which a curve is compared with a line. A smaller one tightens what is charged;
+any is valid."""
 _PROBIT = math.pi / 2
 """The cost of a coin is never above this multiple of ε²."""
 
@@ -108,6 +112,11 @@ def _(event: Concentrated) -> Costs | None:
 
 
 @find_costs.register
+def _(event: PrivacyProfile) -> Costs | None:
+    return _take_least(price_coin(event.pure()), price_concentrated(_bound_rho(event)))
+
+
+@find_costs.register
 def _(event: DiscreteGaussian) -> Costs | None:
     return price_concentrated(event.l1**2 / (2 * event.sigma**2))
 
@@ -147,6 +156,17 @@ def price_concentrated(rho: Fraction) -> Costs | None:
         if size
         else NO_COST
     )
+
+
+@lru_cache(maxsize=256)
+def _bound_rho(event: PrivacyProfile) -> Fraction:
+    """Return a ρ with D_α ≤ ρ·α at all orders, of an event with a pure ε."""
+    largest, curve = float(event.pure()), event.curve()
+    order, found = 1.0, 0.0
+    # Divergences grow with the order, and never above the largest loss.
+    while largest > found * order:
+        found, order = max(found, curve(order * _DENSE) / order), order * _DENSE
+    return Fraction(found * (1 + _SLACK)) + Fraction(1, UNIT)
 
 
 def _round_size(epsilon: Fraction) -> float:

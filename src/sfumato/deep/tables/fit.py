@@ -31,7 +31,7 @@ from sfumato.engines.rows import Scan
 from sfumato.engines.values import Every
 from sfumato.errors import PolicyError, UsageError
 from sfumato.noise.audit_hook import unobserved
-from sfumato.oracle.one_run import charge_as_one_run, choose_offer, state_one_run
+from sfumato.oracle.one_run import can_be_one_run, charge_as_one_run, choose_offer
 from sfumato.oracle.over_held_rows import RowLayout, list_figures
 from sfumato.oracle.over_tables import check_column_names, describe_unit, lower_private_table
 from sfumato.oracle.row_kernels import price_kernel, spread_rows
@@ -54,7 +54,6 @@ if TYPE_CHECKING:
     from sfumato.ledger import Released
     from sfumato.oracle.declared import Declared
     from sfumato.oracle.row_kernels import KernelStep
-    from sfumato.privacy.events import ApproxDP
 
 
 _TEXT = "fit Trainer"
@@ -151,12 +150,15 @@ class TrainingOffer:
             plan = price_kernel(bounded, figures, kernel, _write_spend(trainer, run.multiplier))
             return cls(plan, kernel, unit)
 
-        def price_whole(claim: ApproxDP) -> TrainingOffer:
-            offer = price_run(run.price_as_one(claim))
-            return replace(offer, plan=charge_as_one_run(offer.plan, claim))
+        def price_whole() -> TrainingOffer:
+            whole = run.price_as_one()
+            if whole.claim is None:
+                raise AssertionError("a run that is priced as one has a claim")
+            offer = price_run(whole)
+            return replace(offer, plan=charge_as_one_run(offer.plan, whole.claim))
 
-        claim = state_one_run(trainer.epsilon, trainer.delta)
-        return choose_offer(payer, price_run(run), claim, price_whole, _find_begun(run))
+        possible = price_whole if can_be_one_run(trainer.epsilon, trainer.delta) else None
+        return choose_offer(payer, price_run(run), possible, _find_begun(run))
 
     def pay(self, payer: Payer) -> Released:
         """Charge for the run and train, or go on with what was charged before."""
@@ -178,7 +180,7 @@ class TrainingOffer:
         with checkpoint.hold():
             # The file is there before the charge, so that a charge is never without its run.
             checkpoint.go_on(run, counted=True)
-            return payer.pay_stretches(plan, _TEXT, cut.count, begin, whole=run.as_one)
+            return payer.pay_stretches(plan, _TEXT, cut.count, begin, whole=run.claim is not None)
 
 
 def declare_rows(

@@ -14,7 +14,13 @@ from sfumato.curator.plan.spend import GaussianSpend
 from sfumato.errors import PolicyError
 from sfumato.noise.audit_hook import unobserved
 from sfumato.oracle.guarantee import IDEALISED, Guarantee
-from sfumato.oracle.one_run import charge_as_one_run, choose_offer, state_one_run
+from sfumato.oracle.one_run import (
+    can_be_one_run,
+    charge_as_one_run,
+    choose_offer,
+    round_side_delta,
+    state_one_run,
+)
 from sfumato.oracle.over_tables import check_column_names, lower_private_table
 from sfumato.oracle.row_kernels import price_kernel
 from sfumato.privacy.exact import format_short
@@ -26,14 +32,11 @@ from sfumato.synth.images.over_tables import declare_targeted, refuse_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from fractions import Fraction
 
     from sfumato.curator.payer import Payer
     from sfumato.curator.plan.priced import Plan
     from sfumato.curator.question.relation import Relation
-    from sfumato.deep.batches import Batches
     from sfumato.oracle.row_kernels import KernelStep
-    from sfumato.privacy.events import ApproxDP, Event
     from sfumato.synth.images.diffusion import Solve
     from sfumato.synth.images.diffusion_kernel import DiffusionKernel
     from sfumato.synth.images.diffusion_split import DiffusionSplit
@@ -123,14 +126,14 @@ def plan_diffusion(
         promised = Guarantee("add-remove", unit, *amounts, None, "", IDEALISED, "", known)
         return PlannedDiffusion(kernel, plan, form, parts, promised)
 
-    def price_whole(claim: ApproxDP) -> PlannedDiffusion:
-        def solve(first: Event, batches: Batches, steps: int, *_: Fraction) -> float:
-            return solve_after(first, batches, steps, claim.epsilon, claim.delta)
+    by_curve = price_fit(partial(solve_charged_after, gaussian=payer.has_newest_filters(rows.table)))
+    epsilon, delta = by_curve.split.epsilon, round_side_delta(by_curve.split.delta)
 
-        found = price_fit(solve)
-        plan = charge_as_one_run(found.plan, claim)
+    def price_whole() -> PlannedDiffusion:
+        found = price_fit(
+            lambda first, batches, steps, *_: solve_after(first, batches, steps, epsilon, delta)
+        )
+        plan = charge_as_one_run(found.plan, state_one_run(found.split.event, epsilon, delta))
         return replace(found, plan=plan, split=replace(found.split, as_one=True))
 
-    by_curve = price_fit(partial(solve_charged_after, gaussian=payer.has_newest_filters(rows.table)))
-    claim = state_one_run(by_curve.split.epsilon, by_curve.split.delta)
-    return choose_offer(payer, by_curve, claim, price_whole)
+    return choose_offer(payer, by_curve, price_whole if can_be_one_run(epsilon, delta) else None)
