@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from sfumato.deep.batches import PoissonBatches
 from sfumato.deep.checks.before import plan_checked, refuse_targets
 from sfumato.deep.checks.first_step import check_first_step
 from sfumato.deep.checks.refusals import KeptState, refuse_mixing_layers
@@ -26,7 +27,7 @@ from sfumato.deep.settings import choose_batches, choose_checkpoint, choose_clip
 from sfumato.deep.step_noise import IndependentNoise
 from sfumato.errors import SfumatoError, UsageError
 from sfumato.oracle.guarantee import IDEALISED
-from sfumato.oracle.one_run import round_side_delta, state_one_run
+from sfumato.oracle.one_run import can_be_one_run, round_side_delta, state_one_run
 from sfumato.privacy.exact import parse_positive, parse_probability, parse_whole
 from sfumato.viz.progress import ProgressBar
 
@@ -102,6 +103,12 @@ class TrainingRun:
         event = batches.event(multiplier, priced)
         public = declared, batches, clipping, steps, multiplier, event
         return cls(trainer, rows, *public, plan, loss, checkpoint)
+
+    @property
+    def can_be_one(self) -> bool:
+        """Whether the run can be charged as a whole, which is shown for Poisson batches."""
+        poisson = isinstance(self.batches, PoissonBatches)
+        return poisson and can_be_one_run(self.trainer.epsilon, self.trainer.delta)
 
     def price_as_one(self) -> TrainingRun:
         """Return the same run with the noise that it needs by itself, and its price as a whole."""

@@ -10,7 +10,6 @@ from sfumato.deep.rows import read_rows
 from sfumato.deep.run import TrainingRun
 from sfumato.deep.settings import TrainingSettings
 from sfumato.errors import UsageError
-from sfumato.oracle.one_run import can_be_one_run
 from sfumato.privacy.exact import parse_whole
 from sfumato.viz import spent_curve
 
@@ -65,7 +64,7 @@ class Trainer(TrainingSettings):
         if account is None:
             return run
         # Asked first: it refuses a run that is priced for other neighbours, which a claim would not tell.
-        if not account.admits([run.event]) and can_be_one_run(self.epsilon, self.delta):
+        if not account.admits([run.event]) and run.can_be_one:
             whole = run.price_as_one()
             if whole.claim is not None and account.admits([whole.claim]):
                 account.charge(whole.claim, "fit Trainer")

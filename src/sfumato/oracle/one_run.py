@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from sfumato.privacy import composition
 from sfumato.privacy.account import SIDE
 from sfumato.privacy.calibration import COARSE
-from sfumato.privacy.conversion import renyi_delta
 from sfumato.privacy.events import PrivacyProfile
 from sfumato.privacy.events.claims import LARGEST_EPSILON
 from sfumato.privacy.exact import parse_positive, parse_probability
-from sfumato.privacy.neighbours import Neighbours, common_relation
+from sfumato.privacy.neighbours import common_relation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,7 +61,9 @@ def can_be_one_run(epsilon: Number, delta: Number) -> bool:
 def state_one_run(run: Event, epsilon: Number, delta: Fraction) -> PrivacyProfile:
     """Return what is known of a run that was shown to be (ε, δ)-private: its δ at smaller ε too.
 
-    Its side δ is δ, and its losses up to ε cost the other filters what these smaller ε say.
+    Its side δ is δ, and its losses up to ε cost the other filters what these smaller ε say. Every step of
+    the run is dominated by a pair of laws that is fixed before the first: Gaussian noise, on all units or on
+    Poisson samples.
     """
     last = parse_positive(epsilon, "epsilon")
     smaller = [last * step / _POINTS for step in range(_POINTS)]
@@ -72,10 +73,7 @@ def state_one_run(run: Event, epsilon: Number, delta: Fraction) -> PrivacyProfil
 
 def _find_delta(run: Event, epsilon: Fraction) -> Fraction:
     """Return the δ of a run that is fixed in advance, rounded up."""
-    if run.neighbours is Neighbours.REPLACE_ONE:
-        found = renyi_delta(run, float(epsilon))
-    else:
-        found = composition.delta(run, epsilon, step=COARSE)
+    found = composition.delta(run, epsilon, step=COARSE)
     return Fraction(math.ceil(Fraction(found) * SIDE), SIDE)
 
 

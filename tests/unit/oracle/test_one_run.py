@@ -36,13 +36,6 @@ def test_no_point_is_better_than_the_run() -> None:
         assert delta >= composition.delta(RUN, epsilon, lower=True)
 
 
-def test_batches_of_a_fixed_size_are_stated_by_their_curve() -> None:
-    run = Repeated(Sampled.fixed(Gaussian(4), 1, 100), 10)
-    claim = state_one_run(run, 1, Fraction(1, 10**6))
-    assert len(claim.points) > 2
-    assert price(claim).side == price(ApproxDP(1, Fraction(1, 10**6))).side
-
-
 @pytest.mark.parametrize("delta", [1e-6, 3e-19, Fraction(1, 3)])
 def test_a_delta_is_rounded_down_to_what_ledgers_count_in(delta: float | Fraction) -> None:
     rounded = round_side_delta(delta)

@@ -31,7 +31,7 @@ from sfumato.engines.rows import Scan
 from sfumato.engines.values import Every
 from sfumato.errors import PolicyError, UsageError
 from sfumato.noise.audit_hook import unobserved
-from sfumato.oracle.one_run import can_be_one_run, charge_as_one_run, choose_offer
+from sfumato.oracle.one_run import charge_as_one_run, choose_offer
 from sfumato.oracle.over_held_rows import RowLayout, list_figures
 from sfumato.oracle.over_tables import check_column_names, describe_unit, lower_private_table
 from sfumato.oracle.row_kernels import price_kernel, spread_rows
@@ -157,8 +157,8 @@ class TrainingOffer:
             offer = price_run(whole)
             return replace(offer, plan=charge_as_one_run(offer.plan, whole.claim))
 
-        possible = price_whole if can_be_one_run(trainer.epsilon, trainer.delta) else None
-        return choose_offer(payer, price_run(run), possible, _find_begun(run))
+        one_run = price_whole if run.can_be_one else None
+        return choose_offer(payer, price_run(run), one_run, _find_begun(run))
 
     def pay(self, payer: Payer) -> Released:
         """Charge for the run and train, or go on with what was charged before."""
