@@ -14,6 +14,7 @@ from functools import cache
 import numpy as np
 import pytest
 
+from sfumato.oracle.one_run import state_one_run
 from sfumato.privacy import (
     NOTHING,
     Budget,
@@ -23,7 +24,10 @@ from sfumato.privacy import (
     Event,
     Gaussian,
     Laplace,
+    PrivacyProfile,
     Pure,
+    Repeated,
+    Sampled,
     caps,
     price,
 )
@@ -41,6 +45,9 @@ class Game:
     epsilon: float
     charge: Callable[[Fraction], Cost] = lambda size: price(Pure(size))
     """What a response of this ε is charged."""
+    spent: Cost = NOTHING
+    begins: float = 0.0
+    """What was spent before the first question, and the loss that this had."""
 
     def best(self) -> float:
         """The largest E[(1 − e^(ε − loss))₊] that any strategy reaches: its δ at ε."""
@@ -48,8 +55,8 @@ class Game:
 
         @cache
         def value(asked: tuple[int, ...], loss: int) -> float:
-            best = max(0.0, -math.expm1(min(0.0, self.epsilon - loss * self.unit)))
-            spent = sum((cost * times for cost, times in zip(costs, asked, strict=True)), NOTHING)
+            best = max(0.0, -math.expm1(min(0.0, self.epsilon - self.begins - loss * self.unit)))
+            spent = sum((cost * times for cost, times in zip(costs, asked, strict=True)), self.spent)
             for index, (step, cost) in enumerate(zip(self.steps, costs, strict=True)):
                 if self.limits.admits(spent, cost):
                     after = (*asked[:index], asked[index] + 1, *asked[index + 1 :])
@@ -151,6 +158,33 @@ def test_the_perfect_analyst_beats_claims_that_are_too_cheap() -> None:
         return replace(cost, gaussian=tuple(one // 2 for one in cost.gaussian))
 
     assert Game(unit, steps, _gaussian_alone(Budget(epsilon, delta)), epsilon, half).best() > delta / 4
+
+
+RUN = Repeated(Sampled(Gaussian(Fraction(5, 2)), Fraction(1, 5)), 6)
+"""A run that is charged as one; (0.55, 10⁻³)-private."""
+
+
+def _best_after_a_run(limits: Caps, claim: PrivacyProfile, cost: Cost) -> float:
+    """The largest δ at ε = 1 of the run, as the worst pair of its claim, and of coins chosen after it."""
+    worst, game = claim.worst(), Game(0.08, (1, 4), limits, 1.0, spent=cost)
+    assert limits.holds(cost)
+    after = (replace(game, begins=loss).best() for loss in worst.losses)
+    masses = map(float, worst.masses)
+    return float(worst.infinite) + math.fsum(mass * best for mass, best in zip(masses, after, strict=True))
+
+
+def test_no_strategy_beats_the_account_after_a_run_that_was_charged_as_one() -> None:
+    budget = Budget(1, 0.04)
+    claim = state_one_run(RUN, Fraction(55, 100), Fraction(1, 1000))
+    alone = _best_after_a_run(_gaussian_alone(budget), claim, price(claim))
+    assert 0.001 < alone <= 0.01 + 0.001
+    assert _best_after_a_run(caps(budget), claim, price(claim)) <= 0.04
+
+
+def test_a_run_that_gaussian_dp_was_not_charged_for_is_caught() -> None:
+    claim = state_one_run(RUN, Fraction(55, 100), Fraction(1, 1000))
+    free = replace(price(claim), gaussian=NOTHING.gaussian)
+    assert _best_after_a_run(_gaussian_alone(Budget(1, 0.04)), claim, free) > 0.01 + 0.001
 
 
 # ---- simulated analysts --------------------------------------------------------------------------------
