@@ -33,6 +33,7 @@ from sfumato.synth.images.over_tables import declare_targeted, refuse_rows
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from sfumato.curator.lower.row_source import RowSource
     from sfumato.curator.payer import Payer
     from sfumato.curator.plan.priced import Plan
     from sfumato.curator.question.relation import Relation
@@ -89,25 +90,13 @@ def plan_diffusion(
     """Return what will be charged; what the catalog does not declare is refused here. Nothing is read."""
     from sfumato.deep.tables.fit import find_units
 
-    if payer.slots is not None:
-        raise PolicyError(
-            "SF-E221",
-            "A hostile session trains no diffusion models.",
-            why="how long training takes is not bounded beforehand",
-            try_="sf.synth.Moments, or an ordinary session for people who are trusted with the rows",
-        )
+    _refuse_hostile(payer)
     # Of the object its parameters take part alone, and no method that was set on it.
     made = Diffusion(**{name: getattr(given, name) for name in Diffusion.PARAMETERS})
     rows = lower_private_table(payer, table, split)
     if rows_per_unit != 1 or target is None:
         raise refuse_rows("Diffusion takes one row of each unit, and a target.")
-    if rows.table.neighbours is Neighbours.REPLACE_ONE:
-        raise PolicyError(
-            "SF-E221",
-            "Diffusion models are trained for units that are added or removed.",
-            neighbours=rows.table.relation,
-            try_="sf.synth.Moments",
-        )
+    _refuse_replaced(rows)
     declared = declare_targeted(rows, check_column_names(features), target, mixed=True)
     sizes = tuple(len(each.categories) for each in declared.listed)
     numbers = len(declared.numbers) + sum(sizes)
@@ -137,3 +126,23 @@ def plan_diffusion(
         return replace(found, plan=plan, split=replace(found.split, as_one=True))
 
     return choose_offer(payer, by_curve, price_whole if can_be_one_run(epsilon, delta) else None)
+
+
+def _refuse_hostile(payer: Payer) -> None:
+    if payer.slots is not None:
+        raise PolicyError(
+            "SF-E221",
+            "A hostile session trains no diffusion models.",
+            why="how long training takes is not bounded beforehand",
+            try_="sf.synth.Moments, or an ordinary session for people who are trusted with the rows",
+        )
+
+
+def _refuse_replaced(rows: RowSource) -> None:
+    if rows.table.neighbours is Neighbours.REPLACE_ONE:
+        raise PolicyError(
+            "SF-E221",
+            "Diffusion models are trained for units that are added or removed.",
+            neighbours=rows.table.relation,
+            try_="sf.synth.Moments",
+        )
