@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
+import runpy
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,9 +23,8 @@ from sfumato.ledger import failpoints  # noqa: E402
 from sfumato.privacy.account import NOTHING, SIDE, Cost, price  # noqa: E402
 from sfumato.privacy.events import PrivacyProfile  # noqa: E402
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
+VERIFIER = Path(__file__).parents[2] / "tools" / "verify_ledger.py"
+check_export = runpy.run_path(str(VERIFIER))["check_export"]
 ROWS = 400
 ASKED: dict[str, Any] = {"table": "t", "features": ["x"], "target": "kind"}
 SIDE_ALONE = sf.Budget(1, 1e-6, side_share=1)
@@ -117,6 +119,10 @@ def test_one_run_is_charged_once_and_gone_on_with(tmp_path: Path, monkeypatch: p
     assert len(read_charges(lab)) == 2
     assert Cost.from_dict(whole["cost"]) == find_spent(lab)
     assert lab.session().quote(make_trainer(steps=6, checkpoint=path), **ASKED).free
+    exported = io.StringIO()
+    lab.ledger.export(exported)
+    chain = [line for line in exported.getvalue().splitlines() if '"signature"' not in line]
+    assert check_export(chain, [], None) == str(lab.ledger.verify())
 
 
 def test_whoever_else_begins_the_same_run_pays_for_it(
