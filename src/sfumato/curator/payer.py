@@ -211,9 +211,10 @@ class Payer:
                 raise no_quota_error(self.analyst)
         return find_kept(self.lab.ledger, plan) is not None
 
-    def can_afford(self, plan: Plan[Any, Any], cost: Cost) -> bool:
+    def can_afford(self, plan: Plan[Any, Any], cost: Cost, *, in_stretches: bool = False) -> bool:
         """Return whether the accounts that pay for a plan hold a cost, such as that of many like it."""
-        states = self._states(self.find_payment(plan).accounts)
+        payment = Payment(self.accounts(plan.table)) if in_stretches else self.find_payment(plan)
+        states = self._states(payment.accounts)
         return all(cap.holds(spent + cost) for cap, spent in states)
 
     def find_left(self, plan: Plan[Any, Any]) -> Fraction:

@@ -88,19 +88,28 @@ def charge_as_one_run(plan: Planned, claim: PrivacyProfile) -> Planned:
 
 
 def choose_offer(
-    payer: Payer, by_curve: Offered, price_whole: Callable[[], Offered] | None, begun: str | None = None
+    payer: Payer,
+    by_curve: Offered,
+    price_whole: Callable[[], Offered] | None,
+    *,
+    in_stretches: bool = False,
+    begun: str | None = None,
 ) -> Offered:
     """Return the offer by the curve of a run, or as one run where only that is admitted or was released.
 
     Which one follows from the ledger and from what is asked, before anything is charged. A run that goes on
     keeps the request that it was begun with.
     """
+
+    def is_admitted(plan: Plan[Any, Any]) -> bool:
+        return payer.can_afford(plan, plan.cost, in_stretches=in_stretches)
+
     plan = by_curve.plan
     if price_whole is None or begun == plan.request or payer.was_answered(plan):
         return by_curve
-    if begun is None and payer.can_afford(plan, plan.cost):
+    if begun is None and is_admitted(plan):
         return by_curve
     whole = price_whole()
     if begun == whole.plan.request or payer.was_answered(whole.plan):
         return whole
-    return whole if payer.can_afford(whole.plan, whole.plan.cost) else by_curve
+    return whole if is_admitted(whole.plan) else by_curve

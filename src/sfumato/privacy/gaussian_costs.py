@@ -3,7 +3,7 @@
 The cost of an event at a reserve v is the least c such that the event beside Gaussian noise of μ² = v tells
 no more than Gaussian noise of μ² = v + c. Such costs add up, however the analyst adapts
 (docs/proofs/gaussian-filter.md). Accounts have different reserves, so a cost is one number for each of a few
-public ones. All of it is closed form: no search over curves, and no error beyond the rounding of doubles.
+public ones. All of it is closed form: no search over profiles, and no error beyond the rounding of doubles.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def _(event: SpreadExponential) -> Costs | None:
 
 @find_costs.register
 def _(event: KeyRelease) -> Costs | None:
-    # That its noise costs no less was shown for pure and for Gaussian noise.
+    # That it costs no more than its noise was shown for pure and for Gaussian noise alone.
     shown = event.event.pure() is not None or isinstance(event.event, Gaussian)
     return _take_least(price_coin(event.epsilon), find_costs(event.event) if shown else None)
 
@@ -147,24 +147,17 @@ def price_choice(epsilon: Fraction) -> Costs | None:
 
 
 def price_concentrated(rho: Fraction) -> Costs | None:
-    """Return the cost of any ρ-zCDP mechanism."""
-    if rho > _LARGEST_RHO:
-        return None
-    size = _round_size(rho)
-    return (
-        tuple(_round_up(_concentrated_cost(size, reserve), reserve) for reserve in RESERVES)
-        if size
-        else NO_COST
-    )
+    """Return the cost of any ρ-zCDP mechanism; None where ρ is so large that no cost is computed."""
+    return None if rho > _LARGEST_RHO else _price_all(_concentrated_cost, _round_size(rho))
 
 
 @lru_cache(maxsize=256)
 def _bound_rho(event: PrivacyProfile) -> Fraction:
     """Return a ρ with D_α ≤ ρ·α at all orders, of an event with a pure ε."""
     largest, curve = float(event.pure()), event.curve()
-    order, found = 1.0, 0.0
+    order, found = 1.0, 1 / UNIT
     # Divergences grow with the order, and never above the largest loss.
-    while largest > found * order:
+    while largest > found * order and found <= _LARGEST_RHO:
         found, order = max(found, curve(order * _DENSE) / order), order * _DENSE
     return Fraction(found * (1 + _SLACK)) + Fraction(1, UNIT)
 
@@ -206,15 +199,16 @@ def estimate_coin(epsilon: float, reserve: float) -> float:
 
 
 def _concentrated_cost(rho: float, reserve: float) -> float:
-    """Return a c with v·(√(1 + c/v) − 1)·e^(−c/8) ≥ ρ, where v is the reserve, or ρ if that is larger.
+    """Return a c with v·(√(1 + c/v) − 1)·e^(−c/8) ≥ ρ, and what v has beyond the reserve.
 
-    With r = ρ·e^(c/8) it is 2r + r²/v. What v has beyond the reserve is part of the cost.
+    With r = ρ·e^(c/8) it is 2r + r²/v. Here v is the reserve, or r where that is larger.
     """
     root, last = rho, 0.0
     while root - last > 2.0**-44 * root:  # each step leaves less than a third of what was missing
         root, last = rho * math.exp((2 * root + root * root / max(reserve, root)) / 8), root
     root *= 1 + 2.0**-36  # the search comes from below, and this is more than it leaves
-    return max(reserve, root) - reserve + 2 * root + root * root / max(reserve, root)
+    beside = max(reserve, root)
+    return beside - reserve + 2 * root + root * root / beside
 
 
 def _choice_cost(epsilon: float, reserve: float) -> float:

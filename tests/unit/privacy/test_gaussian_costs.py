@@ -20,6 +20,7 @@ from sfumato.privacy import (
     Exponential,
     Gaussian,
     Laplace,
+    PrivacyProfile,
     Pure,
     RenyiCurve,
     Repeated,
@@ -153,6 +154,22 @@ def test_small_concentrated_claims_cost_what_gaussian_noise_does() -> None:
     assert claim[-1] < 2.00001e-6 * UNIT
     assert find_costs(DiscreteGaussian(1000, 1)) == find_costs(Concentrated(Fraction(1, 2 * 10**6)))
     assert find_costs(Concentrated(0)) == NO_COST
+
+
+def test_a_profile_costs_what_its_losses_say() -> None:
+    """Points of Gaussian noise of μ² = 1/100, whose tail is cut at ε = 0.5: little more than that noise."""
+    noise = Gaussian(10)
+    points = [(Fraction(k, 32), Fraction(closed_form.delta_of(0.1, k / 32))) for k in range(17)]
+    costs, coin, whole = find_costs(PrivacyProfile(points)), price_coin(Fraction(1, 2)), find_costs(noise)
+    assert costs is not None
+    assert coin is not None
+    assert whole is not None
+    assert all(one <= other for one, other in zip(costs, coin, strict=True))
+    assert whole[-1] < costs[-1] < 1.7 * whole[-1]
+    assert costs[-1] < coin[-1] / 15
+    tiny = PrivacyProfile([(Fraction(1, 10**60), Fraction(1, 10**6))])
+    assert find_costs(tiny) == price_coin(Fraction(1, 10**60))
+    assert find_costs(PrivacyProfile([(150, Fraction(1, 10**6))])) == price_coin(Fraction(150))
 
 
 def test_noise_on_a_sample_costs_no_more_than_on_all_units() -> None:
