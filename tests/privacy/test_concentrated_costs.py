@@ -21,7 +21,7 @@ from sfumato.privacy.gaussian_costs import RESERVES, UNIT, find_costs
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-PLACES = (0.0, 0.5, 1.0, 2.0, 4.0)
+PLACES = (0.0, 1.0, 3.0)
 """Where profiles are compared, in deviations of the loss."""
 
 
@@ -59,8 +59,9 @@ def worst_profile(rho: float, reserve: float, x: float, variance: float) -> floa
     return -float(found.fun)
 
 
-@pytest.mark.parametrize("reserve", [RESERVES[7], RESERVES[11]])
-@pytest.mark.parametrize("multiple", [0.02, 0.3, 1.5])
+@pytest.mark.parametrize(
+    ("reserve", "multiple"), [(RESERVES[7], 0.02), (RESERVES[7], 1.5), (RESERVES[11], 0.3)]
+)
 def test_no_concentrated_pair_tells_more_than_was_charged(reserve: float, multiple: float) -> None:
     rho = min(multiple * reserve, 0.5)
     costs = find_costs(Concentrated(Fraction(rho)))
@@ -72,9 +73,8 @@ def test_no_concentrated_pair_tells_more_than_was_charged(reserve: float, multip
     assert max(told) > (0.999 if multiple < 0.1 else 0.85)  # little is wasted
 
 
-@pytest.mark.parametrize("multiple", [0.02, 0.3])
-def test_a_claim_that_is_charged_like_gaussian_noise_is_caught(multiple: float) -> None:
+def test_a_claim_that_is_charged_like_gaussian_noise_is_caught() -> None:
     """2ρ is what Gaussian noise of the same ρ costs; other pairs of that ρ tell more."""
     reserve = RESERVES[7]
-    rho = multiple * reserve
+    rho = 0.3 * reserve
     assert worst_profile(rho, reserve, 0.0, reserve + 2 * rho) > 1 + 1e-5

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from sfumato.privacy import composition
@@ -58,6 +59,7 @@ def can_be_one_run(epsilon: Number, delta: Number) -> bool:
     return round_side_delta(delta) > 0 and parse_positive(epsilon, "epsilon") <= LARGEST_EPSILON
 
 
+@lru_cache(maxsize=64)
 def state_one_run(run: Event, epsilon: Number, delta: Fraction) -> PrivacyProfile:
     """Return what is known of a run that was shown to be (ε, δ)-private: its δ at smaller ε too.
 
