@@ -144,10 +144,10 @@ def test_whoever_else_begins_the_same_run_pays_for_it(
     with monkeypatch.context() as patched:
         patched.setattr(failpoints, "reach", stop)
         with pytest.raises(KeyboardInterrupt):
-            lab.session("ada").fit(make_trainer(checkpoint=tmp_path / "ada.pt"), **ASKED)
+            lab.session("ada").fit(make_trainer(steps=6, checkpoint=tmp_path / "ada.pt"), **ASKED)
     once = find_spent(lab)
     assert once.pure == 10**12
-    lab.session("bob").fit(make_trainer(checkpoint=tmp_path / "bob.pt"), **ASKED)
+    lab.session("bob").fit(make_trainer(steps=6, checkpoint=tmp_path / "bob.pt"), **ASKED)
     assert find_spent(lab) == once * 2
 
 
