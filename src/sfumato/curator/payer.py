@@ -198,7 +198,7 @@ class Payer:
         if self.was_answered(plan):
             return self._standing(dict.fromkeys(self.accounts(plan.table), NOTHING), free=True)
         self._require_little_work(plan)
-        payment = Payment(self.accounts(plan.table)) if in_stretches else self.find_payment(plan)
+        payment = self._find_payment(plan, in_stretches)
         standing = self._standing(dict.fromkeys(payment.accounts, plan.cost))
         slot = None if self.slots is None else self.slots.slot(plan)
         return replace(standing, slot=slot, regions=payment.list_regions())
@@ -211,10 +211,14 @@ class Payer:
                 raise no_quota_error(self.analyst)
         return find_kept(self.lab.ledger, plan) is not None
 
-    def can_afford(self, plan: Plan[Any, Any], cost: Cost) -> bool:
+    def can_afford(self, plan: Plan[Any, Any], cost: Cost, *, in_stretches: bool = False) -> bool:
         """Return whether the accounts that pay for a plan hold a cost, such as that of many like it."""
-        states = self._states(self.find_payment(plan).accounts)
+        payment = self._find_payment(plan, in_stretches)
+        states = self._states(payment.accounts)
         return all(cap.holds(spent + cost) for cap, spent in dict.fromkeys(states))
+
+    def _find_payment(self, plan: Plan[Any, Any], in_stretches: bool) -> Payment:
+        return Payment(self.accounts(plan.table)) if in_stretches else self.find_payment(plan)
 
     def find_left(self, plan: Plan[Any, Any]) -> Fraction:
         """Return the largest pure-ε question that the accounts which pay for a plan still allow."""
@@ -241,15 +245,23 @@ class Payer:
             return answer_plan(plan, charge, self.lab.ledger, read, self.lab.incidents)
 
     def pay_stretches(
-        self, plan: Plan[Any, Any], text: str, stretches: int, begin: Callable[[Callable[[], int]], Read]
+        self,
+        plan: Plan[Any, Any],
+        text: str,
+        stretches: int,
+        begin: Callable[[Callable[[], int]], Read],
+        *,
+        whole: bool = False,
     ) -> Released:
         """Charge for a run of equal stretches at once, or go on with a charge of it that is open.
 
         `begin` is given what counts one more stretch durably, and returns what reads. It counts the first.
+        A price of the `whole` run has no equal parts: it is an entry of its own before the stretches, which
+        then are counted and cost nothing, so that none of it can be given back.
         """
         self.require_admissible(plan)
         key, ledger = f"run {plan.request}", self.lab.ledger
-        one = plan.cost.divide(stretches)
+        one = NOTHING if whole else plan.cost.divide(stretches)
         # What was not drawn may be given back, so it is charged to all regions alike.
         everyone = Payment(self.accounts(plan.table))
         charge = replace(self.make_charge(plan, text, key, everyone), cost=one)
@@ -257,6 +269,9 @@ class Payer:
         with self.lab.reading(snapshots):
             self._require_current(plan)
             self._require_engine(plan)
+            kept = self._charge_whole(replace(charge, cost=plan.cost)) if whole else None
+            if kept is not None:
+                return kept
             open_ = ledger.find_charge(charge)
             if open_ is None:
                 reserved = ledger.reserve(charge, stretches)
@@ -267,6 +282,17 @@ class Payer:
                 return reserved
             read = begin(partial(ledger.draw, reserved))
             return answer_charge(plan, reserved, ledger, read, self.lab.incidents)
+
+    def _charge_whole(self, charge: Charge) -> Released | None:
+        """Charge for all of a run, once for those who pay; an answer that is kept by now needs no charge.
+
+        The entry is never answered: it is spent, and whoever else begins the same run pays for their own.
+        """
+        paid = replace(charge, key=f"price of {charge.key}")
+        if self.lab.ledger.find_charge(paid) is not None:
+            return None
+        charged = self.lab.ledger.charge(paid)
+        return charged if isinstance(charged, Released) else None
 
     def require_admissible(self, plan: Plan[Any, Any]) -> None:
         """Refuse a price for other neighbours than the table's, and what one unit could make too slow."""
