@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.noise import BoxNoise, GaussianNoise, LaplaceNoise, SimplicesNoise
+from sfumato.noise import BoxNoise, GaussianNoise, LaplaceNoise, MatrixNoise, SimplicesNoise
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,28 +59,43 @@ def cells(name: str, mechanism: LaplaceNoise | GaussianNoise, rounds: int) -> No
     print(f"{CELLS:,} cells, {name} 10: {taken * 1e3:.2f} ms")
 
 
-SHAPES: dict[str, Callable[[Fraction], BoxNoise | SimplicesNoise]] = {
+BODIES: dict[str, Callable[[Fraction], BoxNoise | SimplicesNoise]] = {
     "box of 3": lambda scale: BoxNoise((1, 5, 7), scale),
     "box of 9": lambda scale: BoxNoise((3,) * 9, scale),
-    "2 columns": lambda scale: SimplicesNoise((1, 1), scale),
-    "2 nullable": lambda scale: SimplicesNoise((2, 2), scale),
-    "8 columns": lambda scale: SimplicesNoise((1,) * 8, scale),
-    "8 nullable": lambda scale: SimplicesNoise((2,) * 8, scale),
+    **{f"{k} columns": lambda scale, k=k: SimplicesNoise((1,) * k, scale) for k in (1, 2, 3, 8)},
+    **{f"{k} nullable": lambda scale, k=k: SimplicesNoise((2,) * k, scale) for k in (1, 2, 3, 8)},
 }
 
 
-def shapes(scale: int, rounds: int) -> None:
-    """What one number of shaped noise costs, in numbers of Laplace noise of the same scale."""
-    for name, make in SHAPES.items():
-        noise = make(Fraction(scale))
-        exact = np.zeros((noise.size, DRAWS // 4 // noise.size), dtype=np.int64)
-        plain = np.zeros(exact.size, dtype=np.int64)
-        mine, laplace = best(
-            lambda noise=noise, exact=exact: noise.release(exact),
-            lambda plain=plain: LaplaceNoise(Fraction(scale)).release(plain),
-            rounds,
-        )
-        print(f"{name:<12} {scale:>8}{mine / exact.size * 1e9:>8.1f} ns{mine / laplace:>7.2f} x Laplace")
+def weigh(noise: BoxNoise | SimplicesNoise | MatrixNoise, cells: int, rounds: int) -> str:
+    """What shaped noise costs, in the same number of draws of Laplace noise of the same scale."""
+    exact = np.zeros((noise.sums, cells), dtype=np.int64)
+    plain, laplace = np.zeros(exact.size, dtype=np.int64), LaplaceNoise(noise.scale)
+    times = max(1, 2000 // exact.size)
+
+    def repeat(release: Callable[[], object]) -> Callable[[], object]:
+        return lambda: [release() for _ in range(times)]
+
+    mine, theirs = best(
+        repeat(lambda: noise.release(exact)), repeat(lambda: laplace.release(plain)), max(rounds, 5)
+    )
+    return f"{mine / times * 1e6:>11,.0f} µs{mine / theirs:>6.2f} x"
+
+
+def shapes(rounds: int) -> None:
+    """Bodies of questions, from one cell to 100,000, and matrices of regressions."""
+    sizes = (1, 10, 1000, 100_000)
+    print(f"{'beside Laplace':<20}{'scale':>8}" + "".join(f"{cells:>14,} cells" for cells in sizes))
+    for scale, (name, make) in itertools.product((1, 10, 1000, 2**20, 2**32), BODIES.items()):
+        found = [weigh(make(Fraction(scale)), cells, rounds) for cells in sizes]
+        print(f"{name:<20}{_short(scale):>8}" + "".join(found))
+    for scale, size in itertools.product((1000, 2**26, 2**39), (1, 2, 3, 12, 52)):
+        found = [weigh(MatrixNoise(size, Fraction(scale)), cells, rounds) for cells in (1, 10)]
+        print(f"{f'matrix of {size}':<20}{_short(scale):>8}" + "".join(found))
+
+
+def _short(scale: int) -> str:
+    return f"2^{scale.bit_length() - 1}" if scale >= 2**20 else str(scale)
 
 
 FIRST = """
@@ -112,15 +127,14 @@ def main(rounds: int = 7) -> None:
     GaussianNoise(Fraction(3)).release(np.zeros(1, dtype=np.int64))  # what all σ share is made once
     print(f"{'':<18}{'exact':>11}{'numpy':>11}{'ratio':>9}{'first draw':>12}")
     for scale in SCALES:
-        name = f"laplace {scale}" if scale < 2**20 else f"laplace 2^{scale.bit_length() - 1}"
+        name = f"laplace {_short(scale)}"
         compare(name, LaplaceNoise(Fraction(scale)), lambda s=scale: rng.laplace(0, s, DRAWS), rounds)
     for scale in SCALES:
-        name = f"gaussian {scale}" if scale < 2**20 else f"gaussian 2^{scale.bit_length() - 1}"
+        name = f"gaussian {_short(scale)}"
         compare(name, GaussianNoise(Fraction(scale)), lambda s=scale: rng.normal(0, s, DRAWS), rounds)
     cells("laplace", LaplaceNoise(Fraction(10)), rounds)
     cells("gaussian", GaussianNoise(Fraction(10)), rounds)
-    for scale in (10, 100, 1000, 2**20):
-        shapes(scale, rounds)
+    shapes(rounds)
     singles()
 
 

@@ -7,31 +7,29 @@ It needs the extras `server` and `dev`, and Chromium. Look at every picture befo
 
 from __future__ import annotations
 
+import shutil
 import sys
 import tempfile
-import threading
-import time
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import uvicorn
 from playwright.sync_api import sync_playwright
-
-import sfumato as sf
-from sfumato.cli.clinic import visits
-from sfumato.server.app import create_app
-from sfumato.server.people import PeopleStore
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
-from ready_replies import reply_when_ready  # noqa: E402
-from web.conftest import BROWSERS, DESK, FLAGS, PHONE  # noqa: E402
+from web.conftest import (  # noqa: E402
+    BROWSERS,
+    DESK,
+    FLAGS,
+    PHONE,
+    LabServer,
+    make_lab,
+    run_server,
+    sign_in,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from playwright.sync_api import Browser, Page
 
 ASKED = "SELECT ward, COUNT(*) AS n\nFROM visits\nWHERE age >= 65\nGROUP BY ward"
@@ -40,53 +38,15 @@ SHOWN = (
     ("SELECT COUNT(*) AS n FROM visits WHERE readmitted = 1", 0.1),
     ("SELECT MEDIAN(cost) AS cost FROM visits WHERE age >= 65", 0.2),
 )
-PEOPLE = {"maria": "steward", "ada": "analyst"}
-
-
-def make_lab(folder: Path) -> tuple[sf.Lab, dict[str, str]]:
-    """Return a clinic with a steward and an analyst, and a cookie of each."""
-    lab = sf.create(folder)
-    lab.register(
-        "visits",
-        visits(1_500, 5_000),
-        unit=sf.Unit("patient_id", max_rows=8),
-        columns={
-            "age": sf.between(0, 110),
-            "ward": sf.one_of("A", "B", "C", "D", "E", "F"),
-            "cost": sf.between(0, 5000),
-            "readmitted": sf.one_of(0, 1),
-        },
-        budget=sf.Budget(epsilon=4, delta=1e-7),
-    )
-    lab.grant("ada", epsilon=1, delta=1e-8)
-    people = PeopleStore(folder / "people.sqlite")
-    for name, role in PEOPLE.items():
-        people.add_person(name, role)
-    cookies = {name: people.make_token(name, purpose="page") for name in PEOPLE}
-    people.close()
-    return lab, cookies
-
-
-@contextmanager
-def serve(lab: sf.Lab) -> Iterator[str]:
-    """Yield the address of a server over a lab."""
-    server = uvicorn.Server(uvicorn.Config(create_app(lab), port=0, log_level="error"))
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    while not server.started:
-        time.sleep(0.05)
-    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-    server.should_exit = True
-    thread.join()
 
 
 def open_page(
-    browser: Browser, address: str, cookie: str | None, *, phone: bool = False, **more: Any
+    browser: Browser, server: LabServer, name: str | None, *, phone: bool = False, **more: Any
 ) -> Page:
-    """Return a page of someone who is signed in."""
-    context = browser.new_context(base_url=address, viewport=PHONE if phone else DESK, **more)
-    if cookie is not None:
-        context.add_cookies([{"name": "sfumato", "value": cookie, "url": address}])
+    """Return a page of someone who is signed in, or of nobody."""
+    context = browser.new_context(base_url=server.address, viewport=PHONE if phone else DESK, **more)
+    if name is not None:
+        sign_in(context, server, name)
     return context.new_page()
 
 
@@ -110,39 +70,37 @@ def shoot(page: Page, path: Path, height: int | None = None) -> None:
     print(path)
 
 
-def take_pictures(browser: Browser, address: str, cookies: dict[str, str], folder: Path) -> None:
+def take_pictures(browser: Browser, server: LabServer, folder: Path) -> None:
     """Ask, release and look, as people would."""
-    page = open_page(browser, address, cookies["ada"], color_scheme="dark")
+    page = open_page(browser, server, "ada", color_scheme="dark")
     for sql, epsilon in SHOWN:
         ask(page, sql, epsilon)
         page.get_by_role("button", name="Release: charge and answer").click()
         page.get_by_role("heading", name="Numbers and intervals").wait_for(timeout=60_000)
         if sql == SHOWN[0][0]:
             shoot(page, folder / "answer-dark.png", 1450)
-    page = open_page(browser, address, cookies["ada"])
+    page = open_page(browser, server, "ada")
     ask(page, ASKED, 0.2, preview=True)
     page.get_by_role("heading", name="On the twin").wait_for(timeout=60_000)
     shoot(page, folder / "ask.png", 1360)
-    page = open_page(browser, address, cookies["ada"], phone=True, color_scheme="dark")
+    page = open_page(browser, server, "ada", phone=True, color_scheme="dark")
     ask(page, ASKED, 0.2)
     shoot(page, folder / "ask-phone.png")
-    page = open_page(browser, address, cookies["maria"])
+    page = open_page(browser, server, "maria")
     page.goto("/")
     shoot(page, folder / "overview.png", 1200)
-    page = open_page(browser, address, None)
+    page = open_page(browser, server, None)
     page.goto("/promise")
     page.locator(".card", has_text="50:50 unsure").first.screenshot(path=folder / "promise.png")
 
 
 if __name__ == "__main__":
-    import shutil
-
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "docs" / "images" / "pages"
     path = next(filter(None, map(shutil.which, BROWSERS)))
-    reply_when_ready()
     with tempfile.TemporaryDirectory() as kept, sync_playwright() as running:
-        lab, cookies = make_lab(Path(kept) / "clinic")
-        with serve(lab) as address:
+        clinic = Path(kept) / "clinic"
+        tokens = make_lab(clinic)
+        with run_server(clinic) as address:
             browser = running.chromium.launch(executable_path=path, args=FLAGS.split())
-            take_pictures(browser, address, cookies, folder)
+            take_pictures(browser, LabServer(address, clinic, tokens), folder)
             browser.close()

@@ -8,6 +8,7 @@ import argparse
 import hashlib
 import json
 import re
+from fractions import Fraction
 from typing import Any, TextIO
 
 DIGEST, IDENTITY = re.compile("[0-9a-f]{64}"), re.compile("[0-9a-f]{32}")
@@ -68,12 +69,14 @@ class Books:  # what the entries so far say
         self.lab = self.lab or kind == "lab"
 
     def cap(self, kind: str, body: dict[str, Any]) -> None:
-        name, old = body["account"], self.terms.get(body["account"])
+        name, budget, old = body["account"], body["budget"], self.terms.get(body["account"])
         require(ACCOUNT.fullmatch(name) and len(name) <= 200, "its account has no proper name")
         require(old is None or kind == old[0] == "grant", "it changes a budget that was fixed")
-        self.terms[name] = kind, *read_amounts(body["caps"], -1)
+        self.terms[name] = (_, top, _, most, reserved) = kind, *read_amounts(body["caps"], -1)
+        side = Fraction(budget["delta"]) * Fraction(budget.get("side_share", "1/2")) * 2**60
+        require(top <= Fraction(budget["epsilon"]) * 10**12 and most <= side, "its caps exceed its budget")
+        require(0 <= (reserved or (0,))[0] < RESERVES, "its reserve is not known")
         self.neighbours.setdefault(name, body.get("neighbours"))
-        require(0 <= (self.terms[name][4] or (0,))[0] < RESERVES, "its reserve is not known")
         self.spent.setdefault(name, (0, [0] * ORDERS, 0, [0] * RESERVES))
 
     def charge(self, kind: str, body: dict[str, Any]) -> None:
@@ -107,9 +110,8 @@ class Books:  # what the entries so far say
         require(sound and IDENTITY.fullmatch(body["identity"]), "its regions are malformed")
         opened = all(name in self.terms and self.terms[name][0] == "account" for name in names)
         require(opened, "its regions have an account that was never opened")
-        require(
-            {self.neighbours[name] for name in names} <= {None, "add-remove"}, "its neighbours are others"
-        )
+        relations = {self.neighbours[name] for name in names}
+        require(relations <= {None, "add-remove"}, "its neighbours are others")
         family = set(names) | self.regions.get(population, (None, set()))[1]
         pures, curves, sides, normals = zip(*(self.spent[name] for name in family), strict=True)
         pure = None if None in pures else max(pures)

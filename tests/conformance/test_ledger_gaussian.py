@@ -17,7 +17,7 @@ from tests.conformance.stores import KINDS, Store, store_of
 from sfumato.errors import BudgetError, LedgerError
 from sfumato.ledger import Charge, Charged, Entry, Ledger, Reserved, replay_entries
 from sfumato.ledger.chain import hash_entry
-from sfumato.privacy import NOTHING, Budget, Concentrated, Cost, Gaussian, caps, price, share_sigma
+from sfumato.privacy import NOTHING, Budget, Cost, Gaussian, RenyiCurve, caps, price, share_sigma
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -95,7 +95,7 @@ def test_steps_that_are_given_back_leave_nothing_behind(ledger: Ledger) -> None:
 
 
 def test_a_charge_without_a_cost_closes_the_filter_and_not_the_account(ledger: Ledger) -> None:
-    ledger.charge(ask("claim", price(Concentrated(0.0001))))
+    ledger.charge(ask("claim", price(RenyiCurve([(512, 0.001)]))))
     assert ledger.read_spent(PEOPLE).gaussian is None
     ledger.charge(ask("small", SMALL))
     with pytest.raises(BudgetError, match="SF-B101"):
@@ -107,7 +107,7 @@ def test_a_quota_that_is_changed_keeps_to_filters_that_can_admit(ledger: Ledger)
     quota = "quota:patient_id:ada"
     ledger.grant(quota, BUDGET)
     assert ledger.read_allowance(quota).caps == caps(BUDGET)
-    charge = ask("claim", price(Concentrated(0.0001)))
+    charge = ask("claim", price(RenyiCurve([(512, 0.001)])))
     ledger.charge(replace(charge, accounts=(PEOPLE, quota)))
     ledger.grant(quota, Budget(2, 1e-6))
     assert ledger.read_allowance(quota).caps == caps(Budget(2, 1e-6), gaussian=False)

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from sfumato.ledger.store import StoredLedger
     from sfumato.ledger.transaction import Transaction
+    from sfumato.privacy.account import Caps
 
 MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
 """What is asked here is what a ledger says, not what a disk keeps."""
@@ -86,6 +87,7 @@ class Reference:
     opened: dict[str, str] = field(default_factory=dict)
     budgets: dict[str, Budget] = field(default_factory=dict)
     spent: dict[str, Cost] = field(default_factory=dict)
+    caps: dict[str, Caps] = field(default_factory=dict)
     asked: list[Asked] = field(default_factory=list)
     entries: int = 0
     resumed: Asked | None = None
@@ -97,7 +99,8 @@ class Reference:
         if name in self.opened and (kind, self.opened[name]) != ("grant", "grant"):
             return "SF-L201"
         self.opened[name], self.budgets[name] = kind, budget
-        self.spent.setdefault(name, NOTHING)
+        known = self.spent.setdefault(name, NOTHING).gaussian is not None
+        self.caps[name] = caps(budget, gaussian=known)
         self.entries += 1
         return "done"
 
@@ -134,7 +137,7 @@ class Reference:
 
     def _pay(self, charge: Charge, cost: Cost) -> str:
         for name in sorted(charge.accounts):
-            if not caps(self.budgets[name]).admits(self.spent[name], cost):
+            if not self.caps[name].admits(self.spent[name], cost):
                 return "SF-B102" if name.startswith("quota") else "SF-B101"
         for name in charge.accounts:
             self.spent[name] += cost
@@ -154,7 +157,9 @@ class Reference:
 def less(spent: Cost, cost: Cost) -> Cost:
     pure = None if spent.pure is None or cost.pure is None else spent.pure - cost.pure
     renyi = tuple(a - b for a, b in zip(spent.renyi, cost.renyi, strict=True))
-    return Cost(pure, renyi, spent.side - cost.side)
+    known = spent.gaussian is not None and cost.gaussian is not None
+    normal = [a - b for a, b in zip(spent.gaussian or (), cost.gaussian or (), strict=False)]
+    return Cost(pure, renyi, spent.side - cost.side, tuple(normal) if known else None)
 
 
 class LedgerMachine(RuleBasedStateMachine):

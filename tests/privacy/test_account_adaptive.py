@@ -14,7 +14,23 @@ from functools import cache
 import numpy as np
 import pytest
 
-from sfumato.privacy import NOTHING, Budget, Caps, Cost, Event, Gaussian, Laplace, Pure, caps, price
+from sfumato.oracle.one_run import state_one_run
+from sfumato.privacy import (
+    NOTHING,
+    Budget,
+    Caps,
+    Concentrated,
+    Cost,
+    Event,
+    Gaussian,
+    Laplace,
+    PrivacyProfile,
+    Pure,
+    Repeated,
+    Sampled,
+    caps,
+    price,
+)
 
 # ---- the perfect analyst -------------------------------------------------------------------------------
 
@@ -27,15 +43,20 @@ class Game:
     steps: tuple[int, ...]
     limits: Caps
     epsilon: float
+    charge: Callable[[Fraction], Cost] = lambda size: price(Pure(size))
+    """What a response of this ε is charged."""
+    spent: Cost = NOTHING
+    begins: float = 0.0
+    """What was spent before the first question, and the loss that this had."""
 
     def best(self) -> float:
         """The largest E[(1 − e^(ε − loss))₊] that any strategy reaches: its δ at ε."""
-        costs = [price(Pure(Fraction(step) * Fraction(str(self.unit)))) for step in self.steps]
+        costs = [self.charge(Fraction(step) * Fraction(str(self.unit))) for step in self.steps]
 
         @cache
         def value(asked: tuple[int, ...], loss: int) -> float:
-            best = max(0.0, -math.expm1(min(0.0, self.epsilon - loss * self.unit)))
-            spent = sum((cost * times for cost, times in zip(costs, asked, strict=True)), NOTHING)
+            best = max(0.0, -math.expm1(min(0.0, self.epsilon - self.begins - loss * self.unit)))
+            spent = sum((cost * times for cost, times in zip(costs, asked, strict=True)), self.spent)
             for index, (step, cost) in enumerate(zip(self.steps, costs, strict=True)):
                 if self.limits.admits(spent, cost):
                     after = (*asked[:index], asked[index] + 1, *asked[index + 1 :])
@@ -103,6 +124,67 @@ def test_the_perfect_analyst_beats_a_filter_that_is_too_generous(
     assert limits.gaussian is not None
     more = replace(limits, gaussian=replace(limits.gaussian, most=limits.gaussian.most * 3 // 2))
     assert Game(unit, steps, more, epsilon).best() > delta / 4
+
+
+def _claim(size: Fraction) -> Cost:
+    """A coin of ε is ε²/2-zCDP: as that claim it has no pure ε."""
+    return price(Concentrated(size * size / 2))
+
+
+def _mix(size: Fraction) -> Cost:
+    """Small coins are claims, and large ones are charged as coins."""
+    return _claim(size) if size < Fraction(1, 16) else price(Pure(size))
+
+
+@pytest.mark.parametrize("charge", [_claim, _mix])
+@pytest.mark.parametrize(("epsilon", "delta", "unit", "steps"), GAUSSIAN_GAMES)
+def test_no_strategy_of_concentrated_claims_beats_gaussian_dp(
+    epsilon: float, delta: float, unit: float, steps: tuple[int, ...], charge: Callable[[Fraction], Cost]
+) -> None:
+    best = Game(unit, steps, _gaussian_alone(Budget(epsilon, delta)), epsilon, charge).best()
+    assert best <= delta / 4 + 1e-12
+    assert best > delta / 60
+    everything = Game(unit, steps, caps(Budget(epsilon, delta)), epsilon, charge)
+    assert everything.best() <= delta + 1e-12
+
+
+def test_the_perfect_analyst_beats_claims_that_are_too_cheap() -> None:
+    """Claims that cost ρ in place of 2ρ."""
+    epsilon, delta, unit, steps = GAUSSIAN_GAMES[0]
+
+    def half(size: Fraction) -> Cost:
+        cost = _claim(size)
+        assert cost.gaussian is not None
+        return replace(cost, gaussian=tuple(one // 2 for one in cost.gaussian))
+
+    assert Game(unit, steps, _gaussian_alone(Budget(epsilon, delta)), epsilon, half).best() > delta / 4
+
+
+RUN = Repeated(Sampled(Gaussian(Fraction(5, 2)), Fraction(1, 5)), 6)
+"""A run that is charged as one; (0.55, 10⁻³)-private."""
+
+
+def _best_after_a_run(limits: Caps, claim: PrivacyProfile, cost: Cost) -> float:
+    """The largest δ at ε = 1 of the run, as the worst pair of its claim, and of coins chosen after it."""
+    worst, game = claim.worst(), Game(0.08, (1, 4), limits, 1.0, spent=cost)
+    assert limits.holds(cost)
+    after = (replace(game, begins=loss).best() for loss in worst.losses)
+    masses = map(float, worst.masses)
+    return float(worst.infinite) + math.fsum(mass * best for mass, best in zip(masses, after, strict=True))
+
+
+def test_no_strategy_beats_the_account_after_a_run_that_was_charged_as_one() -> None:
+    budget = Budget(1, 0.04)
+    claim = state_one_run(RUN, Fraction(55, 100), Fraction(1, 1000))
+    alone = _best_after_a_run(_gaussian_alone(budget), claim, price(claim))
+    assert 0.001 < alone <= 0.01 + 0.001
+    assert _best_after_a_run(caps(budget), claim, price(claim)) <= 0.04
+
+
+def test_a_run_that_gaussian_dp_was_not_charged_for_is_caught() -> None:
+    claim = state_one_run(RUN, Fraction(55, 100), Fraction(1, 1000))
+    free = replace(price(claim), gaussian=NOTHING.gaussian)
+    assert _best_after_a_run(_gaussian_alone(Budget(1, 0.04)), claim, free) > 0.01 + 0.001
 
 
 # ---- simulated analysts --------------------------------------------------------------------------------

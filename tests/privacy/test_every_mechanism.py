@@ -142,12 +142,7 @@ def cells_shaped(mechanism: BoxNoise | SimplicesNoise | MatrixNoise, table: list
     return mechanism.release(np.repeat(np.array(table)[:, None], n, axis=1)).T
 
 
-def sums_of_cells_within(mechanism: BoxNoise | SimplicesNoise, place: int, n: int) -> Any:
-    drawn = cells_shaped(mechanism, [0] * mechanism.size, n)[:, place]
-    return np.abs(drawn) <= mechanism.half_width(place, 0.95)
-
-
-def entries_of_matrices_within(mechanism: MatrixNoise, place: int, n: int) -> Any:
+def sums_of_cells_within(mechanism: BoxNoise | SimplicesNoise | MatrixNoise, place: int, n: int) -> Any:
     drawn = cells_shaped(mechanism, [0] * mechanism.sums, n)[:, place]
     return np.abs(drawn) <= mechanism.half_width(place, 0.95)
 
@@ -475,7 +470,7 @@ TABLE = {
         made=lambda strength: MatrixNoise(2, Fraction(2, strength)),
         tables=lambda mechanism: ([0] * 3, [1] * 3),
         draws=cells_shaped,
-        covers=lambda n: entries_of_matrices_within(MatrixNoise(2, Fraction(300)), 1, n),
+        covers=lambda n: sums_of_cells_within(MatrixNoise(2, Fraction(300)), 1, n),
         event=lambda mechanism: mechanism.event(2),
         samples=40_000,
     ),

@@ -54,9 +54,15 @@ def test_a_steward_has_bounds_chosen(open_page: OpenPage, lab_server: LabServer)
     page.get_by_label("fare holds").select_option("number")
     page.get_by_label("or have both chosen privately, for ε, of fare").fill("0.1")
     page.get_by_label("ε", exact=True).fill("2")
+    # The price stands there before anything is sent.
+    register = page.get_by_role("button", name="Register: charge ε = 0.2 and choose bounds")
+    register.wait_for()
+    price = page.locator("#price").inner_text()
+    assert "for rows of one person" in price.lower()
+    assert "ε = 2" in price
     check_accessibility(page)
     save_screenshot(page, "register-choose")
-    page.get_by_role("button", name="Register the table").click()
+    register.click()
     page.get_by_role("heading", name="rides is registered").wait_for()
     told = page.get_by_role("region", name="Bounds that were chosen privately").inner_text()
     assert "max_rows = " in told

@@ -47,6 +47,8 @@ def test_a_steward_registers_a_table_and_sees_what_was_clipped(open_page: OpenPa
     page.get_by_label("Highest hours").fill("60")
     expect(page.get_by_label("Step of hours")).to_be_visible()
     expect(page.get_by_label("Step of shift")).to_be_hidden()
+    expect(page.get_by_label("Each shift is a region with a budget of its own")).to_be_visible()
+    expect(page.get_by_label("Each hours is a region with a budget of its own")).to_be_hidden()
     page.get_by_label("Publish with the table").select_option("declared")
     page.get_by_label("ε", exact=True).fill("1")
     expect(page.get_by_role("img", name=re.compile("at most 73.2 are right"))).to_be_visible()

@@ -59,6 +59,8 @@ _WORDS = (
     (r"(?:\w+\.)?release\(((?:[^()]|\([^)]*\))*)\)", r"\1"),
     (rf"(?: with |, )({_AMOUNTS})=([\d.e+-]+|…)", r" --\1 \2"),
     (rf"\b({_AMOUNTS})=([\d.e+-]+|…)", r"--\1 \2"),
+    (r"regions=\[\"([^\"]*)\"\]", r"--region \1"),
+    (r"leave regions out", "leave --region out"),
     (r"leave budget out", "leave --epsilon out"),
     (r"leave max_rows out", "leave --max-rows out"),
 )

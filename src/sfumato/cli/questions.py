@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 from functools import wraps
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from sfumato.curator.answers.measure import Measure
     from sfumato.curator.answers.release import Release
-    from sfumato.lab.bounds.tuning import PickedBounds
+    from sfumato.curator.payer import Spending
+    from sfumato.lab.bounds.paying import Tuning
     from sfumato.lab.published import Published
     from sfumato.lab.query import Query
     from sfumato.lab.session import Session
@@ -93,12 +93,13 @@ def quote(
         return
     question = _find_single(session, sql)
     tuning = _tuning(question, spend)
-    priced = tuning.quote(epsilon=tune)
-    if priced.free:
-        priced = question.with_bounds(tuning.release(epsilon=tune)).quote(given=given, **spend)
-    elif not as_json:
+    picked = tuning.find_answer(epsilon=tune)
+    if picked is not None:
+        show(question.with_bounds(picked).quote(given=given, **spend), as_json)
+        return
+    if not as_json:
         print_text("Not tuned yet. Tuning would cost:")
-    show(priced, as_json)
+    show(tuning.quote(epsilon=tune), as_json)
 
 
 @click.command()
@@ -160,7 +161,8 @@ def ask(
     """Charge for a question and answer it. Asking the same question again is free.
 
     Several questions are charged once, and their answers agree with each other.
-    With --tune, the bounds of a question are picked first, which is a charge of its own.
+    With --tune, the bounds of a question are picked first, which is a charge of its own. Both are priced
+    before: if what is left does not pay for both, nothing is charged.
     """
     # The path is checked first, so that no answer is paid for and then not drawn.
     target = None if plot is None else sf.viz.check_target(plot)
@@ -229,9 +231,10 @@ def _tune_first(question: Query, epsilon: float, spend: dict[str, Any]) -> Query
     return question.with_bounds(_tuning(question, spend).release(epsilon=epsilon))
 
 
-def _tuning(question: Query, spend: dict[str, Any]) -> Measure[PickedBounds]:
+def _tuning(question: Query, spend: dict[str, Any]) -> Tuning:
     """Return what tuning asks, for a question of the ε that is spent on it, where that is said as one."""
-    return question.tuning(spend.get("epsilon") if "delta" not in spend else None)
+    for_epsilon = spend.get("epsilon") if "delta" not in spend else None
+    return question.tuning(for_epsilon, then=cast("Spending", spend) if spend else None)
 
 
 def _find_table(every: Sequence[Published | PublishedTable], name: str) -> PublishedTable:

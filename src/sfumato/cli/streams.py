@@ -12,7 +12,7 @@ import sfumato as sf
 from sfumato.cli.output import as_json, lab_option, print_text, show_json, show_table
 from sfumato.cli.output import show as show_value
 from sfumato.cli.questions import analyst_option, spend_options
-from sfumato.cli.tables import parse_bound
+from sfumato.cli.tables import parse_bound, parse_number, side_share_option
 from sfumato.errors import UsageError
 from sfumato.lab.lab import open_to_read
 
@@ -165,6 +165,7 @@ def through(table: str, column: str, value: str, folder: str, as_json: bool) -> 
 @lab_option
 @click.option("--epsilon", required=True, type=float, help="ε of each block.")
 @click.option("--delta", default=0.0, type=float, help="δ of each block.")
+@side_share_option
 @click.option("--since", help="Where the first block begins; without it, the lower bound of the column.")
 @as_json
 def blocks(
@@ -174,6 +175,7 @@ def blocks(
     folder: str,
     epsilon: float,
     delta: float,
+    side_share: str,
     since: str | None,
     as_json: bool,
 ) -> None:
@@ -181,7 +183,8 @@ def blocks(
     length = int(every) if every.isdecimal() else every
     begins = None if since is None else parse_bound(since)
     lab = sf.open(folder)
-    lab.set_blocks(table, time=column, every=length, budget=sf.Budget(epsilon, delta), since=begins)
+    budget = sf.Budget(epsilon, delta, parse_number(side_share))
+    lab.set_blocks(table, time=column, every=length, budget=budget, since=begins)
     show_value(lab.budget, as_json)
 
 

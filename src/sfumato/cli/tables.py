@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from dataclasses import replace
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from sfumato.curator.catalog.catalog import Table
     from sfumato.curator.catalog.columns import DeclaredColumn, ListedColumn, UnboundedColumn
-    from sfumato.lab.report import SourceReport
+    from sfumato.lab.tables.report import SourceReport
 
 
 class PathOrAddress(click.Path):
@@ -47,6 +48,12 @@ class RowBound(click.types.IntParamType):
 
 _CHOOSE = "choose"
 row_bound_help = "Largest number of rows of one unit that are used, or choose:ε to have it chosen privately."
+side_share_option = click.option(
+    "--side-share",
+    default="0.5",
+    show_default=True,
+    help="Part of δ for discovered keys and for runs that are priced as (ε, δ).",
+)
 source_argument = click.argument("source", type=PathOrAddress(exists=True, dir_okay=False))
 
 
@@ -64,11 +71,13 @@ def declaration_options(command: Callable[..., None]) -> Callable[..., None]:
         whole: Any,
         one_of: Any,
         text: Any,
+        constant: Any,
         **others: Any,
     ) -> None:
         names = ("unit", "max_rows", "of", "region", "row", "public")
         unit = _unit(**{name: others.pop(name) for name in names})
         columns = _columns(between, whole, one_of, text)
+        columns |= _fix_per_unit(columns, constant, () if unit is None else unit.regions)
         budget = None
         if epsilon is not None:
             budget = sf.Budget(parse_number(epsilon), parse_number(delta), parse_number(side_share))
@@ -88,7 +97,7 @@ _OPTIONS: tuple[Callable[[Callable[..., None]], Callable[..., None]], ...] = (
         "--region",
         multiple=True,
         metavar="COLUMN",
-        help="Column whose values are regions with a budget each.",
+        help="Column of a list whose values are regions with a budget each. It is constant per unit.",
     ),
     click.option("--row", is_flag=True, help="Treat each row as one person."),
     click.option("--public", is_flag=True, help="The table is about no one who is protected."),
@@ -110,14 +119,15 @@ _OPTIONS: tuple[Callable[[Callable[..., None]], Callable[..., None]], ...] = (
         "--one-of", nargs=2, multiple=True, metavar="COLUMN A,B,C", help="Declare a public list of values."
     ),
     click.option("--text", multiple=True, metavar="COLUMN", help="Declare any text."),
+    click.option(
+        "--constant",
+        multiple=True,
+        metavar="COLUMN",
+        help="Declare that all rows of one unit have the same value; its first row decides.",
+    ),
     click.option("--epsilon", help="Budget ε of a new population."),
     click.option("--delta", default="0", show_default=True, help="Budget δ of a new population."),
-    click.option(
-        "--side-share",
-        default="0.5",
-        show_default=True,
-        help="Part of δ for discovered keys and for runs that are priced as (ε, δ).",
-    ),
+    side_share_option,
     click.option("--schema", type=click.Path(), help="TOML file that declares all of this instead."),
 )
 
@@ -272,6 +282,16 @@ def _columns(
     if len(columns) < len(declared):
         raise click.UsageError("a column is declared twice; give each column only one of these options")
     return columns
+
+
+def _fix_per_unit(
+    columns: dict[str, DeclaredColumn | UnboundedColumn], constant: tuple[str, ...], regions: tuple[str, ...]
+) -> dict[str, DeclaredColumn | UnboundedColumn]:
+    """Return the columns that are constant per unit: those which were said to be, and those of regions."""
+    for name in constant:
+        if name not in columns:
+            raise click.UsageError(f"--constant {name}: this column is not declared")
+    return {name: replace(columns[name], constant=True) for name in (*constant, *regions) if name in columns}
 
 
 def _bounded(

@@ -16,12 +16,12 @@ from sfumato.engines.rows import list_scans
 from sfumato.errors import EngineError, PolicyError
 from sfumato.ledger import Charge, Released
 from sfumato.ledger.api import Reserved, SnapshotRead, hash_reads, name_project, parse_account
-from sfumato.privacy.account import Allowance, Caps, Cost, Left, caps, left
+from sfumato.privacy.account import NOTHING, Allowance, Caps, Cost, Left, left
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.neighbours import common_relation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection, Iterator, Mapping
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -188,8 +188,7 @@ class Payer:
     def has_newest_filters(self, table: Table) -> bool:
         """Return whether the population's account has the filters that a new one would have."""
         account, *_ = base_accounts(table.population, None)
-        allowed = self.lab.ledger.read_allowance(account)
-        return allowed.caps == caps(allowed.budget)
+        return self.lab.ledger.read_allowance(account).is_newest
 
     def standing(self, plan: Plan[Any, Any], *, in_stretches: bool = False) -> Standing:
         """Return what paying for a plan, at once or in stretches, would do to the accounts.
@@ -197,11 +196,12 @@ class Payer:
         Nothing is charged.
         """
         if self.was_answered(plan):
-            return self._standing(Payment(self.accounts(plan.table)), None)
+            return self._standing(dict.fromkeys(self.accounts(plan.table), NOTHING), free=True)
         self._require_little_work(plan)
-        payment = Payment(self.accounts(plan.table)) if in_stretches else self.find_payment(plan)
-        standing = self._standing(payment, plan.cost)
-        return standing if self.slots is None else replace(standing, slot=self.slots.slot(plan))
+        payment = self._find_payment(plan, in_stretches)
+        standing = self._standing(dict.fromkeys(payment.accounts, plan.cost))
+        slot = None if self.slots is None else self.slots.slot(plan)
+        return replace(standing, slot=slot, regions=payment.list_regions())
 
     def was_answered(self, plan: Plan[Any, Any]) -> bool:
         """Return whether the same was answered before, so that it costs nothing."""
@@ -211,18 +211,22 @@ class Payer:
                 raise no_quota_error(self.analyst)
         return find_kept(self.lab.ledger, plan) is not None
 
-    def can_afford(self, plan: Plan[Any, Any], cost: Cost) -> bool:
+    def can_afford(self, plan: Plan[Any, Any], cost: Cost, *, in_stretches: bool = False) -> bool:
         """Return whether the accounts that pay for a plan hold a cost, such as that of many like it."""
-        states = self._states(self.find_payment(plan).accounts)
-        return all(cap.holds(spent + cost) for cap, spent in states)
+        payment = self._find_payment(plan, in_stretches)
+        states = self._states(payment.accounts)
+        return all(cap.holds(spent + cost) for cap, spent in dict.fromkeys(states))
+
+    def _find_payment(self, plan: Plan[Any, Any], in_stretches: bool) -> Payment:
+        return Payment(self.accounts(plan.table)) if in_stretches else self.find_payment(plan)
 
     def find_left(self, plan: Plan[Any, Any]) -> Fraction:
         """Return the largest pure-ε question that the accounts which pay for a plan still allow."""
         return _least(self._states(self.find_payment(plan).accounts)).epsilon
 
-    def standing_after(self, table: Table, cost: Cost) -> Standing:
-        """Return what a cost that nothing was answered for yet would do to the accounts."""
-        return self._standing(Payment(self.accounts(table)), cost)
+    def standing_after(self, table: Table, costs: Mapping[str, Cost]) -> Standing:
+        """Return what costs that fall on some accounts of a table's population would do to all of them."""
+        return self._standing({name: costs.get(name, NOTHING) for name in self.accounts(table)})
 
     def pay(self, plan: Plan[Any, Any], text: str, key: str | None = None) -> Released:
         """Charge, then answer; what was answered before is given again for nothing."""
@@ -241,15 +245,23 @@ class Payer:
             return answer_plan(plan, charge, self.lab.ledger, read, self.lab.incidents)
 
     def pay_stretches(
-        self, plan: Plan[Any, Any], text: str, stretches: int, begin: Callable[[Callable[[], int]], Read]
+        self,
+        plan: Plan[Any, Any],
+        text: str,
+        stretches: int,
+        begin: Callable[[Callable[[], int]], Read],
+        *,
+        whole: bool = False,
     ) -> Released:
         """Charge for a run of equal stretches at once, or go on with a charge of it that is open.
 
         `begin` is given what counts one more stretch durably, and returns what reads. It counts the first.
+        A price of the `whole` run has no equal parts: it is an entry of its own before the stretches, which
+        then are counted and cost nothing, so that none of it can be given back.
         """
         self.require_admissible(plan)
         key, ledger = f"run {plan.request}", self.lab.ledger
-        one = plan.cost.divide(stretches)
+        one = NOTHING if whole else plan.cost.divide(stretches)
         # What was not drawn may be given back, so it is charged to all regions alike.
         everyone = Payment(self.accounts(plan.table))
         charge = replace(self.make_charge(plan, text, key, everyone), cost=one)
@@ -257,6 +269,9 @@ class Payer:
         with self.lab.reading(snapshots):
             self._require_current(plan)
             self._require_engine(plan)
+            kept = self._charge_whole(replace(charge, cost=plan.cost)) if whole else None
+            if kept is not None:
+                return kept
             open_ = ledger.find_charge(charge)
             if open_ is None:
                 reserved = ledger.reserve(charge, stretches)
@@ -267,6 +282,17 @@ class Payer:
                 return reserved
             read = begin(partial(ledger.draw, reserved))
             return answer_charge(plan, reserved, ledger, read, self.lab.incidents)
+
+    def _charge_whole(self, charge: Charge) -> Released | None:
+        """Charge for all of a run, once for those who pay; an answer that is kept by now needs no charge.
+
+        The entry is never answered: it is spent, and whoever else begins the same run pays for their own.
+        """
+        paid = replace(charge, key=f"price of {charge.key}")
+        if self.lab.ledger.find_charge(paid) is not None:
+            return None
+        charged = self.lab.ledger.charge(paid)
+        return charged if isinstance(charged, Released) else None
 
     def require_admissible(self, plan: Plan[Any, Any]) -> None:
         """Refuse a price for other neighbours than the table's, and what one unit could make too slow."""
@@ -350,22 +376,21 @@ class Payer:
         allowed = map(self.lab.ledger.read_allowance, base_accounts(table.population, self.holder))
         return min(allowed, key=lambda each: each.budget.epsilon)
 
-    def _standing(self, payment: Payment, cost: Cost | None) -> Standing:
-        states = self._states(payment.accounts)
-        after = states if cost is None else [(cap, spent + cost) for cap, spent in states]
-        # Every account that pays must admit the cost; the tightest of them is shown.
+    def _standing(self, costs: Mapping[str, Cost], *, free: bool = False) -> Standing:
+        """Return what costs, each of its account, would do to these accounts."""
+        alike = dict.fromkeys(zip(self._states(tuple(costs)), costs.values(), strict=True))
+        before = [state for state, _ in alike]
+        after = [(cap, spent + cost) for (cap, spent), cost in alike]
+        # Every account that pays must admit its cost; the tightest of them is shown.
         admitted = all(cap.holds(total) for cap, total in after)
-        before_left, after_left = _least(states), _least(after)
+        before_left, after_left = _least(before), _least(after)
         share = before_left.share - after_left.share
-        rest = after_left.epsilon if admitted else None
-        return Standing(share, before_left.epsilon, rest, cost is None, regions=payment.list_regions())
+        return Standing(share, before_left.epsilon, after_left.epsilon if admitted else None, free)
 
     def _states(self, names: tuple[str, ...]) -> list[tuple[Caps, Cost]]:
-        """Return what each account may spend and what it has spent; accounts that are alike once."""
+        """Return what each account may spend and what it has spent."""
         ledger = self.lab.ledger
-        return list(
-            dict.fromkeys((ledger.read_allowance(name).caps, ledger.read_spent(name)) for name in names)
-        )
+        return [(ledger.read_allowance(name).caps, ledger.read_spent(name)) for name in names]
 
     def _about(self, plan: Plan[Any, Any], text: str) -> dict[str, Any]:
         """Return what the ledger keeps beside a charge, for people to read."""
@@ -390,8 +415,8 @@ def _snapshots(step: Step) -> list[str]:
 
 
 def _least(states: list[tuple[Caps, Cost]]) -> Left:
-    """Return what the tightest account still allows."""
-    return min((left(cap, spent) for cap, spent in states), key=lambda rest: rest.epsilon)
+    """Return what the tightest account still allows. Accounts that are alike are looked at once."""
+    return min((left(cap, spent) for cap, spent in dict.fromkeys(states)), key=lambda rest: rest.epsilon)
 
 
 REVOKED = Budget(Fraction(1, 10**15))

@@ -23,6 +23,8 @@ class TrainingGuarantee(Guarantee):
 
     event: Event | None = None
     """The whole run, as it is priced."""
+    as_one: bool = False
+    """Whether an account was charged ε and δ for the run as a whole, and not the curve of its event."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return all fields by name, and the figures of both ways of accounting."""
@@ -37,7 +39,9 @@ class TrainingGuarantee(Guarantee):
 
     @property
     def in_an_account(self) -> float:
-        """The ε of the smallest account that would hold the run, by the filters of a ledger."""
+        """The ε that a ledger charges: that of one run, or of the smallest account whose filters hold it."""
+        if self.as_one:
+            return self.epsilon
         return find_charged_epsilon(self._event, parse_exact(self.delta, "delta"))
 
     def for_group(self, k: int) -> float:
@@ -56,7 +60,8 @@ class TrainingGuarantee(Guarantee):
 
     def _lines(self) -> list[tuple[str, str]]:
         lines = Guarantee._lines(self)
-        figures = f"ε = {self.alone:.4g} by itself; ε = {self.in_an_account:.4g} by the filters of a ledger"
+        way = "charged as one run" if self.as_one else "by the filters of a ledger"
+        figures = f"ε = {self.alone:.4g} by itself; ε = {self.in_an_account:.4g} {way}"
         more = [("accounting", f"{figures}, at the same δ")]
         if self.neighbours == "add-remove":
             sizes = (f"ε = {self.for_group(k):.4g} for {k} units together" for k in _GROUPS)

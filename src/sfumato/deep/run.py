@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import copy
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
+from sfumato.deep.batches import PoissonBatches
 from sfumato.deep.checks.before import plan_checked, refuse_targets
 from sfumato.deep.checks.first_step import check_first_step
 from sfumato.deep.checks.refusals import KeptState, refuse_mixing_layers
@@ -26,6 +27,7 @@ from sfumato.deep.settings import choose_batches, choose_checkpoint, choose_clip
 from sfumato.deep.step_noise import IndependentNoise
 from sfumato.errors import SfumatoError, UsageError
 from sfumato.oracle.guarantee import IDEALISED
+from sfumato.oracle.one_run import can_be_one_run, round_side_delta, state_one_run
 from sfumato.privacy.exact import parse_positive, parse_probability, parse_whole
 from sfumato.viz.progress import ProgressBar
 
@@ -42,7 +44,7 @@ if TYPE_CHECKING:
     from sfumato.deep.losses import RowLoss
     from sfumato.deep.settings import TrainingSettings
     from sfumato.deep.step_noise import StepNoise
-    from sfumato.privacy.events import Event
+    from sfumato.privacy.events import Event, PrivacyProfile
     from sfumato.privacy.exact import Number
 
     Solve = Callable[[Batches, int, Number, Number], float]
@@ -64,6 +66,8 @@ class TrainingRun:
     plan: ClippedSum
     loss: RowLoss
     checkpoint: Checkpoint | None
+    claim: PrivacyProfile | None = None
+    """What an account is charged for the run as a whole, where that is not the curve of its event."""
     done: int = 0
     draw: Callable[[], object] | None = None
     """Counts each stretch of steps durably before it begins, where a ledger does."""
@@ -99,6 +103,20 @@ class TrainingRun:
         event = batches.event(multiplier, priced)
         public = declared, batches, clipping, steps, multiplier, event
         return cls(trainer, rows, *public, plan, loss, checkpoint)
+
+    @property
+    def can_be_one(self) -> bool:
+        """Whether the run can be charged as a whole, which is shown for Poisson batches."""
+        poisson = isinstance(self.batches, PoissonBatches)
+        return poisson and can_be_one_run(self.trainer.epsilon, self.trainer.delta)
+
+    def price_as_one(self) -> TrainingRun:
+        """Return the same run with the noise that it needs by itself, and its price as a whole."""
+        priced = self.steps if self.checkpoint is None else self.checkpoint.stretches.priced
+        epsilon, delta = self.trainer.epsilon, round_side_delta(self.trainer.delta)
+        multiplier = solve_multiplier(self.batches, priced, epsilon, delta)
+        event = self.batches.event(multiplier, priced)
+        return replace(self, multiplier=multiplier, event=event, claim=state_one_run(event, epsilon, delta))
 
     def _begin_steps(self) -> None:
         """Make the optimiser and all else that has a state of its own, as it is before the first step."""
@@ -169,6 +187,7 @@ class TrainingRun:
             IDEALISED,
             assumes=known,
             event=self.event,
+            as_one=self.claim is not None,
         )
 
     def describe_spent(self, steps: int) -> str:

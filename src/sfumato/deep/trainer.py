@@ -48,7 +48,7 @@ class Trainer(TrainingSettings):
         rows = read_rows(data, groups, parse_whole(self.rows_per_unit, "rows_per_unit"))
         run = TrainingRun.begin(self, rows, None if self.budget is None else solve_charged_multiplier)
         if run.checkpoint is None:
-            self._pay(run)
+            run = self._pay(run)
             self.keep(run)
             run.train()
             return self
@@ -58,10 +58,20 @@ class Trainer(TrainingSettings):
             run.train()
         return self
 
-    def _pay(self, run: TrainingRun) -> None:
-        if self.budget is not None:
-            self.budget.require([run.event])
-            self.budget.charge(run.event, "fit Trainer")
+    def _pay(self, run: TrainingRun) -> TrainingRun:
+        """Charge the account for a run, as one (ε, δ) where only that is admitted, and return the run."""
+        account = self.budget
+        if account is None:
+            return run
+        # Asked first: it refuses a run that is priced for other neighbours, which a claim would not tell.
+        if not account.admits([run.event]) and run.can_be_one:
+            whole = run.price_as_one()
+            if whole.claim is not None and account.admits([whole.claim]):
+                account.charge(whole.claim, "fit Trainer")
+                return whole
+        account.require([run.event])
+        account.charge(run.event, "fit Trainer")
+        return run
 
     def keep(self, run: TrainingRun, unit: str = "") -> None:
         """Keep what is public about a run."""

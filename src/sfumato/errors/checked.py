@@ -71,18 +71,27 @@ def _make_test(hint: Any) -> Test:
     if hint is None or hint is type(None):
         return lambda value: value is None
     if origin in (Union, types.UnionType):
-        tests = [_make_test(each) for each in parts]
-        return lambda value: any(test(value) for test in tests)
+        # Classes that are meant exactly are looked up at once.
+        exact = frozenset(each for each in parts if _is_exact(each))
+        tests = [_make_test(each) for each in parts if each not in exact]
+        return lambda value: type(value) in exact or any(test(value) for test in tests)
     if origin is tuple:
         return _make_tuple_test(parts)
     if origin is Literal:
         return lambda value: type(value) is str and value in parts
     kind = origin or hint
+    if _is_exact(kind):
+        return lambda value: type(value) is kind
     if hint is Any or not isinstance(kind, type) or getattr(kind, "_is_protocol", False):
         return lambda value: True
-    if issubclass(kind, Enum) or not (is_dataclass(kind) or kind.__module__ in _EXACT):
-        return lambda value: isinstance(value, kind)
-    return lambda value: type(value) is kind
+    return lambda value: isinstance(value, kind)
+
+
+def _is_exact(kind: Any) -> bool:
+    """Return whether a class is meant exactly, without subclasses."""
+    if not isinstance(kind, type) or issubclass(kind, Enum) or getattr(kind, "_is_protocol", False):
+        return False
+    return is_dataclass(kind) or kind.__module__ in _EXACT
 
 
 def _make_tuple_test(parts: tuple[Any, ...]) -> Test:

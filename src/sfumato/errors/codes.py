@@ -162,6 +162,7 @@ CODES: dict[str, str] = {
     "SF-B101": "Not enough of the population's budget is left for this question. Spend less, or ask something that was released before, which is free. A budget is never refilled.",
     "SF-B102": "Not enough of the analyst's quota is left for this question. The steward may grant more; the population's budget is the limit for everyone.",
     "SF-B104": "The oracle has answered all the questions its ε was divided among. Make a new one, which is charged separately.",
+    "SF-B105": "Picking bounds for a question and the question itself are two charges. Both were priced first, and what is left does not pay for both, so neither was charged. Spend less on one of them, or ask without tuning. The check is made where it is known what the question will cost: with for_epsilon, with `sfumato ask --tune`, and on the Ask page.",
     "SF-B110": "Of this budget nothing is left that would pay for the numbers of the plan, however much noise they have. Gaussian noise needs a δ in the budget.",
     "SF-B103": "The analyst has no quota in this lab, so nothing can be charged to them. The steward can grant one.",
     # the catalog
@@ -316,7 +317,7 @@ CODES: dict[str, str] = {
     "SF-Q216": "Tuning picks how many rows and groups of a unit count, and here that was said already. Tune the question before it is bounded, or release it as it is.",
     "SF-Q217": "What a question is tuned by are counts of units with Laplace noise, whose price is an ε. Say it with epsilon alone.",
     "SF-Q218": "The counts of units would have noise larger than any table, so that bounds would be drawn by chance. This follows from ε alone; nothing was charged.",
-    "SF-Q219": "Tuning picks bounds for one question. A UNION, or a question about the answer of another, is several: tune and release them one by one.",
+    "SF-Q219": "How much of one unit counts is said, or picked by tuning, for one question. A UNION, a question about the answer of another, and questions that are asked together are several, and SHOW TABLES is none: bound, tune and release them one by one.",
     "SF-Q190": "In a hostile session a reply leaves at a time that follows from public facts: the question, and how long one pass over the table takes as the steward declared it. This question would not be done by the last of these times. Nothing was charged.",
     "SF-Q191": "In a hostile session rows are read by a worker process with fixed memory. Spark's driver is in the steward's process and cannot be used from another, so tables that are prepared in Spark are not read there. Nothing was charged. Register the table from Parquet files or PostgreSQL for people who are not trusted, or ask in an ordinary session.",
     "SF-Q221": "ask_together takes a list of questions, with one at least: texts in SQL, or questions of the same session. Nothing was charged.",

@@ -15,6 +15,7 @@ from sfumato.curator.answers.stage_types import arrow_kind, infer_kinds, kind_of
 from sfumato.curator.answers.stages import StagedRows, as_kind, run_stages
 from sfumato.curator.catalog.description import PublicFacts
 from sfumato.curator.catalog.domains import FreeTexts, Listed
+from sfumato.curator.catalog.unbounded import HasNoBounds
 from sfumato.curator.question.relation import Alias, BaseTable
 from sfumato.engines.arrow import build_array
 from sfumato.errors import PolicyError
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 # ---- UNION -------------------------------------------------------------------------------------------------
 
 
-class UnionQuery:
+class UnionQuery(HasNoBounds):
     """Several questions whose answers are put below each other; what is spent is divided equally."""
 
     def __init__(self, queries: Sequence[Query], union: UnionSelect, text: str) -> None:

@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Unpack
 
 from sfumato.curator.answers.quote import Quote
+from sfumato.curator.catalog.unbounded import HasNoBounds
 from sfumato.errors import PolicyError, UsageError
 from sfumato.privacy.exact import parse_exact
 from sfumato.privacy.risk import epsilon_for_risk
@@ -22,7 +23,7 @@ NOTE = "the noise of the released number that rows are compared with"
 _SHARED = ("epsilon", "delta", "rho", "share")
 
 
-class NestedQuery:
+class NestedQuery(HasNoBounds):
     """A question whose rows are compared with numbers of others, which are released first.
 
     What is spent is divided equally: each question is charged its part, in turn, and the answer of the last

@@ -11,6 +11,7 @@ from sfumato.curator.answers.expected_error import SentenceError
 from sfumato.curator.answers.measure import Measure
 from sfumato.curator.answers.release import Release
 from sfumato.curator.answers.results import Receipt
+from sfumato.curator.catalog.unbounded import HasNoBounds
 from sfumato.curator.gate import decode_answer, encode_answer
 from sfumato.curator.plan.plan import plan_parts, price_question
 from sfumato.curator.plan.resolved import ResolvedQuestion
@@ -90,7 +91,7 @@ class Partition(Mapping[Any, "Part"]):
         return f"partition({self._name!r}) into {', '.join(map(str, self._parts))}"
 
 
-class PartQueries(Measure[dict[Any, Release]]):
+class PartQueries(HasNoBounds, Measure[dict[Any, Release]]):
     """One question for each part, charged together; `release` gives one answer for each."""
 
     def __init__(self, payer: Payer, queries: dict[Any, Query], copies: Copies, text: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from sfumato.curator.answers.expected_error import QuestionError, check_given, find_cheapest_spend
@@ -10,6 +11,7 @@ from sfumato.curator.answers.measure import Measure
 from sfumato.curator.answers.post_processing import require_numbers
 from sfumato.curator.answers.release import Release
 from sfumato.curator.answers.stages import require_types
+from sfumato.curator.catalog.unbounded import no_single_question_error
 from sfumato.curator.payer import find_kept
 from sfumato.curator.plan.plan import price_question
 from sfumato.curator.plan.resolved import ResolvedQuestion
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from sfumato.curator.plan.plan import QuestionPlan
     from sfumato.curator.plan.spend import PureSpend, Spend
     from sfumato.curator.question.measurement import Question
+    from sfumato.lab.bounds.paying import Tuning
     from sfumato.lab.bounds.tuning import PickedBounds
     from sfumato.ledger import Released
     from sfumato.privacy.exact import Number
@@ -76,14 +79,22 @@ class Query(Measure[Release]):
         Picked are the groups of a unit, and its rows in each, or for a single SUM what it adds in each: those
         with the least expected error, noise and what is left out together, for a release at `for_epsilon`,
         ten times the ε of tuning unless said otherwise. Tuning the same question again costs nothing.
+        If it is said, and tuning would leave too little for it, nothing is charged and tuning is refused.
         """
         return self.with_bounds(self.tuning(for_epsilon).release(epsilon=epsilon, key=key))
 
-    def tuning(self, for_epsilon: Number | None = None) -> Measure[PickedBounds]:
-        """Return what `tune` asks, as a question of its own: `.quote(epsilon=…)` says what it would cost."""
-        from sfumato.lab.bounds.tuning import ask_picked_bounds
+    def tuning(self, for_epsilon: Number | None = None, then: Spending | None = None) -> Tuning:
+        """Return what `tune` asks, as a question of its own: `.quote(epsilon=…)` says what it would cost.
 
-        return ask_picked_bounds(self._payer, self._resolve, self._text, for_epsilon)
+        `then` is what will be spent on this question, if it is not `for_epsilon` alone. An error that is
+        wished for costs less with bounds than without, so nothing is refused for it.
+        """
+        from sfumato.lab.bounds.paying import Tuning
+
+        spent = {"epsilon": for_epsilon} if then is None and for_epsilon is not None else then
+        known = spent is not None and spent.get("error") is None
+        price = partial(self._price, cast("Spending", spent)) if known else None
+        return Tuning(self._payer, self._text, self._resolve, for_epsilon, price)
 
     def with_bounds(self, picked: PickedBounds) -> TunedQuery:
         """Return this question with bounds that were picked for it before."""
@@ -123,14 +134,17 @@ class Query(Measure[Release]):
 
     def plan(self, spending: Spending) -> QuestionPlan:
         """Return the priced question, from public facts only."""
-        resolved = self._resolve()
-        plan = price_question(resolved, choose_spend(self._payer, resolved, spending))
-        if ranks_all_rows(resolved.question) and not self._payer.was_answered(plan):
+        plan = self._price(spending)
+        if ranks_all_rows(self.question) and not self._payer.was_answered(plan):
             raise unbounded_ranks_error()
         return replace(plan, bias=(*plan.bias, *self._notes)) if self._notes else plan
 
     def __repr__(self) -> str:
         return f"Query({self._text!r}); .quote(epsilon=…) prices it, .release(epsilon=…) pays and answers"
+
+    def _price(self, spending: Spending) -> QuestionPlan:
+        resolved = self._resolve()
+        return price_question(resolved, choose_spend(self._payer, resolved, spending))
 
     def _answer(self, plan: QuestionPlan, released: Released) -> Release:
         return Release(plan, released, again=self.ask_again)
@@ -181,11 +195,7 @@ def require_query(found: object) -> Query:
     """Return a single question; refuse several in one, which have no bounds in common to be picked."""
     if isinstance(found, Query):
         return found
-    raise PolicyError(
-        "SF-Q219",
-        "Only a single question is tuned.",
-        try_="the parts of a UNION, or the question in brackets, one by one",
-    )
+    raise no_single_question_error("tuned")
 
 
 def choose_spend(payer: Payer, resolved: ResolvedQuestion, spending: Spending) -> Spend:

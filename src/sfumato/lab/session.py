@@ -3,30 +3,25 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from sfumato.curator.catalog.description import TableListing, describe_table
 from sfumato.curator.payer import Payer
 from sfumato.errors import PolicyError, UsageError
 from sfumato.lab.budget_view import BudgetView, view_budget
 from sfumato.lab.combined import UnionQuery, find_declared_values, pivot_query
+from sfumato.lab.models import ModelDesk
 from sfumato.lab.nested import NestedQuery
 from sfumato.lab.published import list_publications
 from sfumato.lab.query import Query
-from sfumato.privacy.exact import parse_whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    import pyarrow as pa
-
     from sfumato.curator.catalog.description import PublicFacts
     from sfumato.curator.hostile.reading import SlotReader, WatchedReader
     from sfumato.curator.payer import LabAccess, Spending
-    from sfumato.curator.question.relation import Relation
-    from sfumato.deep.tables.quote import TrainingQuote
-    from sfumato.deep.trainer import Trainer
     from sfumato.lab.feeds.feed import Feed
     from sfumato.lab.graph import Graph
     from sfumato.lab.partition import Partition
@@ -37,22 +32,11 @@ if TYPE_CHECKING:
     from sfumato.lab.synthetic.published_table import PublishedTable
     from sfumato.lab.work.planning import WorkPlan
     from sfumato.lab.work.requests import RequestDesk, SentRequest
-    from sfumato.learn.base.estimator import PaidEstimator
-    from sfumato.learn.evaluation import Evaluation
-    from sfumato.learn.pipelines.checked import Pipeline
-    from sfumato.learn.regression_scores import RegressionEvaluation
     from sfumato.privacy.exact import Number
     from sfumato.queries.frames import Frame
-    from sfumato.synth import MERF, Diffusion, Marginals, Moments, QualityReport, Twin
-    from sfumato.synth.images.diffusion_split import DiffusionSplit
-    from sfumato.synth.quote import SynthesisQuote
-
-Fitted = TypeVar(
-    "Fitted", bound="PaidEstimator | Pipeline | Trainer | Marginals | Moments | MERF | Diffusion | Twin"
-)
 
 
-class Session:
+class Session(ModelDesk):
     """An analyst's way into a lab. `lab.session("ada")` spends ada's quota and the budget, both."""
 
     def __init__(
@@ -142,169 +126,6 @@ class Session:
 
         return QueryOracle(self.table(table), epsilon, questions)
 
-    def fit(
-        self,
-        estimator: Fitted,
-        *,
-        table: str | Frame[Query, Partition],
-        features: Sequence[str] = (),
-        target: str | None = None,
-        columns: Sequence[str] = (),
-        rows_per_unit: int | None = None,
-        split: tuple[float, str] | None = None,
-    ) -> Fitted:
-        """Learn from a table, with bounds and classes from the catalog; charged first, round by round.
-
-        The table is given by its name, or as a frame such as `s.table("visits").where("age >= 18")`.
-        One row of each unit counts, or as many as `rows_per_unit` says, which is priced for so many. A
-        `sf.learn.Search` is charged once, for all its runs; of a pipeline each step is charged in turn. A
-        `sf.deep.Trainer` is charged once, for all its steps, and takes all rows of a unit that the catalog
-        allows, or as many as said, at the same price.
-        `split=(0.8, "train")` learns from four units in five, which a keyed hash chooses, and leaves the
-        others for `split=(0.8, "test")`. A `sf.synth.Marginals` takes `columns`, and is charged once,
-        as are a `sf.synth.Moments`, which takes features that are numbers, and a `sf.synth.MERF` or
-        a `sf.synth.Diffusion`, which take listed ones too.
-        """
-        rows = _select_rows(table, "fit")
-        # Modules need torch and nothing of scikit-learn, estimators the other way round.
-        if _is_trainer(estimator):
-            from sfumato.deep.tables.fit import fit_trainer
-
-            trainer: Any = estimator
-            fit_trainer(self._payer, trainer, rows, features, target, rows_per_unit, split)
-            return estimator
-        from sfumato.learn import Pipeline, Search
-        from sfumato.learn.base.fit_table import fit_table
-        from sfumato.learn.pipelines.tables import fit_pipeline
-        from sfumato.learn.search_tables import search_table
-        from sfumato.synth import MERF, Diffusion, Marginals, Moments, Twin
-        from sfumato.synth.fit_table import fit_marginals
-        from sfumato.synth.images.diffusion_tables import fit_diffusion
-        from sfumato.synth.images.over_tables import fit_generator
-        from sfumato.synth.twin import fit_twin
-
-        others: dict[type, Any] = {
-            Search: search_table,
-            Pipeline: fit_pipeline,
-            Marginals: fit_marginals,
-            Moments: fit_generator,
-            MERF: fit_generator,
-            Diffusion: fit_diffusion,
-            Twin: fit_twin,
-        }
-        fits = others.get(type(estimator), fit_table)
-        each = 1 if rows_per_unit is None else rows_per_unit
-        fitted: Fitted = fits(self._payer, estimator, rows, columns or features, target, each, split)
-        return fitted
-
-    @overload
-    def quote(
-        self,
-        asked: Trainer,
-        *,
-        table: str | Frame[Query, Partition],
-        features: Sequence[str],
-        target: str | None = None,
-        rows_per_unit: int | None = None,
-        split: tuple[float, str] | None = None,
-    ) -> TrainingQuote: ...
-
-    @overload
-    def quote(
-        self,
-        asked: Marginals,
-        *,
-        table: str | Frame[Query, Partition],
-        columns: Sequence[str],
-        rows_per_unit: int | None = None,
-    ) -> SynthesisQuote: ...
-
-    @overload
-    def quote(
-        self,
-        asked: Moments | MERF,
-        *,
-        table: str | Frame[Query, Partition],
-        features: Sequence[str],
-        target: str,
-        split: tuple[float, str] | None = None,
-    ) -> SynthesisQuote: ...
-
-    @overload
-    def quote(
-        self,
-        asked: Diffusion,
-        *,
-        table: str | Frame[Query, Partition],
-        features: Sequence[str],
-        target: str,
-        split: tuple[float, str] | None = None,
-    ) -> DiffusionSplit: ...
-
-    def quote(
-        self,
-        asked: Any,
-        *,
-        table: str | Frame[Query, Partition],
-        features: Sequence[str] = (),
-        target: str | None = None,
-        columns: Sequence[str] = (),
-        rows_per_unit: int | None = None,
-        split: tuple[float, str] | None = None,
-    ) -> TrainingQuote | SynthesisQuote | DiffusionSplit:
-        """Return what `fit` would charge for a `sf.deep.Trainer`, or how a synthesis would spend its budget.
-
-        Nothing is read and nothing is spent.
-        """
-        from sfumato.synth import MERF, Diffusion, Marginals, Moments
-        from sfumato.synth.fit_table import quote_marginals
-        from sfumato.synth.images.diffusion_tables import plan_diffusion
-        from sfumato.synth.images.over_tables import plan_generator
-
-        rows = _select_rows(table, "quote")
-        if type(asked) is Marginals:
-            return quote_marginals(self._payer, asked, rows, columns, rows_per_unit or 1)
-        given = self._payer, asked, rows, features, target, rows_per_unit or 1, split
-        if type(asked) in (Moments, MERF):
-            return plan_generator(*given).quote()
-        if type(asked) is Diffusion:
-            return plan_diffusion(*given).split
-        if not _is_trainer(asked):
-            raise UsageError(
-                "SF-E184",
-                "Only a sf.deep.Trainer and the generators of sf.synth have a quote.",
-                why="other estimators cost what their epsilon, delta or rho says",
-                try_="s.fit(estimator, …), which charges what was typed",
-            )
-        from sfumato.deep.tables.fit import quote_trainer
-
-        return quote_trainer(self._payer, asked, rows, features, target, rows_per_unit, split)
-
-    def twin(
-        self,
-        table: str,
-        rows: int | None = None,
-        *,
-        seed: int | None = None,
-        epsilon: Any = None,
-        delta: Any = None,
-        rho: Any = None,
-    ) -> pa.Table:
-        """Return a stand-in for a table, with its names, types and ranges, to rehearse questions with.
-
-        It costs nothing: it is the one that the steward published, or else it is drawn from what is declared
-        of the table alone. With epsilon, epsilon and delta, or rho, one- and two-way marginals are bought.
-        """
-        from sfumato.lab.synthetic.rehearsal import ROWS, find_twin
-        from sfumato.queries.aggregations import require_name
-        from sfumato.synth import Twin
-
-        bought = Twin(epsilon=epsilon, delta=delta, rho=rho)
-        if bought.is_bought:
-            size = ROWS if rows is None else parse_whole(rows, "rows")
-            return self.fit(bought, table=table).sample(size, seed=seed)
-        return find_twin(self._lab, self._lab.table(require_name(table)), rows, seed)
-
     def rehearse(self, folder: str | Path | None = None, *, rows: int | None = None) -> Session:
         """Return a session on a lab of stand-ins, with the same tables, declarations and budgets.
 
@@ -315,57 +136,6 @@ class Session:
 
         session: Session = rehearse(self._lab, self._analyst, folder, rows, self._payer.holder)
         return session
-
-    def report(
-        self,
-        synthesis: Marginals,
-        *,
-        table: str | Frame[Query, Partition],
-        target: str | None = None,
-        epsilon: Any = None,
-        delta: Any = None,
-        rho: Any = None,
-        rows: int = 10_000,
-        seed: int = 0,
-        rows_per_unit: int = 1,
-        split: tuple[float, str] | None = None,
-        confidence: float = 0.95,
-    ) -> QualityReport:
-        """Measure how far a table is from a synthetic one, and return the quality report with it.
-
-        It is charged first, beside what the synthesis cost. `sf.synth.report_quality(g)` is the report from
-        released and synthetic data alone, for nothing. `target` names a column that a classifier is trained
-        to predict on synthetic rows; its share of right predictions is measured too.
-        """
-        from sfumato.synth.quality.over_tables import QualityRequest, measure_quality
-
-        spend = {"epsilon": epsilon, "delta": delta, "rho": rho}
-        asked = QualityRequest(target, spend, rows, seed, rows_per_unit, split, confidence)
-        return measure_quality(self._payer, synthesis, _select_rows(table, "report"), asked)
-
-    def evaluate(
-        self,
-        model: Any,
-        *,
-        table: str | Frame[Query, Partition],
-        target: str,
-        epsilon: Any = None,
-        delta: Any = None,
-        rho: Any = None,
-        rows_per_unit: int = 1,
-        split: tuple[float, str] | None = None,
-        confidence: float = 0.95,
-        bins: int = 20,
-    ) -> Evaluation | RegressionEvaluation:
-        """Measure a model on a table, or on the rows of a frame; charged first.
-
-        `split=(0.8, "test")` measures it on the units that a fit with `split=(0.8, "train")` left out.
-        """
-        from sfumato.learn.evaluate_tables import EvaluationRequest, evaluate_table
-
-        rows, spend = _select_rows(table, "evaluate"), {"epsilon": epsilon, "delta": delta, "rho": rho}
-        asked = EvaluationRequest(target, spend, rows_per_unit, split, confidence, bins)
-        return evaluate_table(self._payer, model, rows, asked)
 
     def stream(
         self,
@@ -504,17 +274,3 @@ class Session:
         hostile = "" if self._payer.slots is None else ", hostile=True"
         project = "" if self._payer.project is None else f", project={self._payer.project!r}"
         return f"Session({self._analyst or 'steward'!r}{project}{hostile})"
-
-
-def _is_trainer(estimator: object) -> bool:
-    """Say whether this is a trainer, which needs torch; nothing is imported to find out."""
-    kind = type(estimator)
-    return (kind.__module__, kind.__name__) == ("sfumato.deep.trainer", "Trainer")
-
-
-def _select_rows(table: str | Frame[Query, Partition], asked: str) -> str | Relation:
-    """Return the name of a table, or which rows of tables a frame has."""
-    from sfumato.queries.aggregations import require_name
-    from sfumato.queries.frames import Frame
-
-    return table.select_rows(asked) if isinstance(table, Frame) else require_name(table)

@@ -258,13 +258,16 @@ class Ledger(Protocol):
     charge without a release is spent. A ledger that is found to be damaged refuses every call.
     """
 
-    def open_account(self, account: str, budget: Budget, neighbours: str | None = None) -> None:
+    def open_account(
+        self, account: str, budget: Budget, neighbours: str | None = None, *, gaussian: bool = True
+    ) -> None:
         """Fix a population's budget for ever, and the neighbours that it is counted for.
 
-        Repeating the call with the same budget changes nothing.
+        Repeating the call with the same budget changes nothing. With `gaussian=False` it has the filters that
+        accounts had before there was one of Gaussian DP, so that a rehearsal is like an older lab.
         """
 
-    def grant(self, account: str, budget: Budget) -> None:
+    def grant(self, account: str, budget: Budget, *, gaussian: bool = True) -> None:
         """Open a quota, or change its limits. What was spent stays spent."""
 
     def read_budget(self, account: str) -> Budget:
@@ -329,6 +332,9 @@ class Ledger(Protocol):
         Whoever holds it may answer it. So this is only for those who keep the one possible answer, durably,
         before they charge: after a crash they answer the charge that they had made.
         """
+
+    def was_given_up(self, charge: Charge) -> bool:
+        """Return whether such a charge was given up before anything was read: it begins again for nothing."""
 
     def find_release(self, request: str, data: str = "") -> Released | None:
         """Return the kept answer to a request about this data, if there is one.

@@ -100,14 +100,13 @@ class Reservation:
 
 
 def write_terms(
-    account: str, budget: Budget, neighbours: str | None = None, spent: Cost = NOTHING
+    account: str, budget: Budget, neighbours: str | None = None, *, gaussian: bool = True
 ) -> dict[str, Any]:
-    """Return the body of the entry that sets an account's limits, after what was spent of it.
+    """Return the body of the entry that sets an account's limits, with or without a filter of Gaussian DP.
 
     It holds the caps as integers, so that every machine decides alike for ever.
     """
-    # A quota whose total is not known in Gaussian DP would give a share of δ to a filter that admits nothing.
-    filters = caps_of(budget, gaussian=spent.gaussian is not None).to_dict()
+    filters = caps_of(budget, gaussian=gaussian).to_dict()
     named = {} if neighbours is None else {"neighbours": neighbours}
     return {"account": account, "budget": budget.to_dict(), "caps": filters, **named}
 

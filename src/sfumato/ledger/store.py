@@ -120,11 +120,13 @@ class StoredLedger(ABC):
 
     # ---- the calls of `Ledger` -----------------------------------------------------------------------------
 
-    def open_account(self, account: str, budget: Budget, neighbours: str | None = None) -> None:
-        self._set_terms("account", account, budget, neighbours)
+    def open_account(
+        self, account: str, budget: Budget, neighbours: str | None = None, *, gaussian: bool = True
+    ) -> None:
+        self._set_terms("account", account, budget, neighbours, gaussian=gaussian)
 
-    def grant(self, account: str, budget: Budget) -> None:
-        self._set_terms("grant", account, budget)
+    def grant(self, account: str, budget: Budget, *, gaussian: bool = True) -> None:
+        self._set_terms("grant", account, budget, gaussian=gaussian)
 
     def read_budget(self, account: str) -> Budget:
         return self._find_account(account).budget
@@ -191,6 +193,10 @@ class StoredLedger(ABC):
             if seq is None or not head or books.charges[seq][0] != charge.bound_request:
                 return None
         return Charged(seq, head, charge.cost, charge.request)
+
+    def was_given_up(self, charge: Charge) -> bool:
+        with self._reading() as (_, books):
+            return books.find_unread(charge) is not None
 
     def find_release(self, request: str, data: str = "") -> Released | None:
         require_utf8(request)
@@ -288,11 +294,18 @@ class StoredLedger(ABC):
         return books
 
     def _set_terms(
-        self, kind: Literal["account", "grant"], name: str, budget: Budget, neighbours: str | None = None
+        self,
+        kind: Literal["account", "grant"],
+        name: str,
+        budget: Budget,
+        neighbours: str | None = None,
+        *,
+        gaussian: bool,
     ) -> None:
         parse_account(name)
         self._database.require_text(name, neighbours or "")
-        self._write(kind, lambda transaction: transaction.set_terms(kind, name, budget, neighbours))
+        terms = kind, name, budget, neighbours, gaussian
+        self._write(kind, lambda transaction: transaction.set_terms(*terms))
 
     def _settle(self, charge: Charge, done: T | KeptAnswer | PendingAnswer | BudgetShortage) -> T | Released:
         """Turn the outcome of a charge into what its caller gets: a value, a kept answer, or an error."""

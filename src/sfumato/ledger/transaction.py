@@ -79,7 +79,12 @@ class Transaction:
     # ---- accounts ----
 
     def set_terms(
-        self, kind: Literal["account", "grant"], name: str, budget: Budget, neighbours: str | None
+        self,
+        kind: Literal["account", "grant"],
+        name: str,
+        budget: Budget,
+        neighbours: str | None,
+        gaussian: bool = True,
     ) -> None:
         """Open an account, or change a grant. A budget that was fixed is never changed."""
         old = self.books.accounts.get(name)
@@ -90,7 +95,9 @@ class Transaction:
         if old is not None and (old.kind, kind) != ("grant", "grant"):
             sentence = "A budget cannot be changed once it is set."
             raise PolicyError("SF-L201", sentence, account=name, set_=f"{old.budget!r}")
-        fields = write_terms(name, budget, neighbours, NOTHING if old is None else old.spent)
+        # A filter of Gaussian DP admits nothing where the total of a quota is not known in it, and takes δ.
+        known = old is None or old.spent.gaussian is not None
+        fields = write_terms(name, budget, neighbours, gaussian=gaussian and known)
         self._append_fields(kind, {**fields, "at": read_date()}, Books.set_terms, kind, fields)
 
     # ---- the lab and its snapshots ----

@@ -125,11 +125,8 @@ def draw_laplace(scale: Fraction, count: int, source: BitSource) -> IntArray:
 
 def draw_geometric(scale: Fraction, count: int, source: BitSource) -> IntArray:
     """Return `count` independent numbers g ≥ 0 with probabilities in proportion to e^(−g / scale)."""
-    # Laplace noise is such a g, or −1 − g, with an independent sign.
-    drawn = draw_laplace(scale, count, source)
-    if drawn.dtype == object:
-        return np.where(drawn < 0, -1 - drawn, drawn)
-    return drawn ^ (drawn >> 63)  # xor with −1 is x ↦ −1 − x
+    sampler = _sampler(scale, SMALL if count <= _FEW else LARGE, signed=False)
+    return draw_in_blocks(lambda block: sampler.draw(block, source), count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,28 +170,30 @@ class LaplaceQuotient:
 
 
 @dataclass(frozen=True, slots=True)
-class GeometricDigit:
-    """The truncated geometric law of ratio e^−rate on 0 … size − 1."""
+class GeometricLaw:
+    """The geometric law of ratio e^−rate on 0 … size − 1, or on all whole numbers from 0 on."""
 
     rate: Fraction
-    size: int
+    size: int | None
 
     def build_table(self) -> InversionTable:
-        """Return a table of the whole law."""
-        return InversionTable.build(self, range(1, self.size))
+        """Return a table of the whole law, or of all but 2^−64 of it."""
+        size = self.size or math.ceil(64 * Fraction(7, 10) / self.rate) + 1  # ln 2 < 7/10
+        return InversionTable.build(self, range(1, size))
 
     def bracket_cdf(self, ks: range, bits: int) -> list[int]:
         """Return thresholds as `IntegerLaw.bracket_cdf` states."""
-        inner = range(min(max(ks.start, 1), self.size), min(max(ks.stop, 1), self.size))
+        end = self.size or max(ks.stop, 1)
+        inner = range(min(max(ks.start, 1), end), min(max(ks.stop, 1), end))
         known = bracket(lambda precision: self._below(inner, precision), bits)
-        never, always = max(min(ks.stop, 1) - ks.start, 0), max(ks.stop - max(ks.start, self.size), 0)
+        never, always = max(min(ks.stop, 1) - ks.start, 0), max(ks.stop - max(ks.start, end), 0)
         return [-2] * never + known + [2**bits] * always
 
     def _below(self, ks: range, bits: int) -> list[Enclosure]:
-        """Return enclosures of (1 − r^k) / (1 − r^size) with r = e^−rate."""
+        """Return enclosures of (1 − r^k) / (1 − r^size) with r = e^−rate; r^size is 0 without an end."""
         # The first is computed as it stands, the others by adding the steps between them.
         one, ratio = Enclosure.enclose(1, bits), exp_minus(self.rate, bits)
-        whole = one - exp_minus(self.rate * self.size, bits)
+        whole = one - exp_minus(self.rate * self.size, bits) if self.size else one
         power = exp_minus(self.rate * ks.start, bits)
         steps = geometric_sequence(power * (one - ratio) / whole, ratio, len(ks) - 1)
         return list(accumulate(steps, initial=(one - power) / whole)) if ks else []
@@ -202,7 +201,10 @@ class GeometricDigit:
 
 @dataclass(frozen=True, slots=True)
 class LaplaceSampler:
-    """Draws integer Laplace noise X as X // width and the digits, in this base, of its remainder."""
+    """Draws X as X // width and the digits, in this base, of its remainder.
+
+    X is integer Laplace noise, or a geometric number, whose quotient is never negative.
+    """
 
     quotient: InversionTable
     digits: tuple[InversionTable, ...]
@@ -256,11 +258,12 @@ LARGE = TableSizes(one_table=64, digit_bits=10, quotient_bits=5)
 SMALL = TableSizes(one_table=4, digit_bits=6, quotient_bits=2)
 
 
-@lru_cache(maxsize=64)
-def _sampler(scale: Fraction, layout: TableSizes) -> LaplaceSampler:
+@lru_cache(maxsize=128)
+def _sampler(scale: Fraction, layout: TableSizes, *, signed: bool = True) -> LaplaceSampler:
+    """Return the sampler of Laplace noise, or without a sign that of geometric numbers."""
     digits, bits = layout.digits(scale)
     base, rate = 2**bits, 1 / scale
-    tables = tuple(
-        GeometricDigit(rate * base**place, base).build_table() for place in reversed(range(digits))
-    )
-    return LaplaceSampler(LaplaceQuotient(rate, base**digits).build_table(), tables, base)
+    width = base**digits
+    tables = tuple(GeometricLaw(rate * base**place, base).build_table() for place in reversed(range(digits)))
+    quotient = LaplaceQuotient(rate, width) if signed else GeometricLaw(rate * width, None)
+    return LaplaceSampler(quotient.build_table(), tables, base)

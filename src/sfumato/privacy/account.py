@@ -197,6 +197,11 @@ class Allowance:
     budget: Budget
     caps: Caps
 
+    @property
+    def is_newest(self) -> bool:
+        """Whether its filters are those that a new account with this budget would have."""
+        return self.caps == caps(self.budget)
+
     @classmethod
     def of(cls, budget: Budget) -> Allowance:
         """Return what a new account with this budget may spend."""

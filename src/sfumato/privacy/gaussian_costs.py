@@ -3,20 +3,25 @@
 The cost of an event at a reserve v is the least c such that the event beside Gaussian noise of μ² = v tells
 no more than Gaussian noise of μ² = v + c. Such costs add up, however the analyst adapts
 (docs/proofs/gaussian-filter.md). Accounts have different reserves, so a cost is one number for each of a few
-public ones. All of it is closed form: no search over curves, and no error beyond the rounding of doubles.
+public ones. All of it is closed form: no search over profiles, and no error beyond the rounding of doubles.
 """
 
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from functools import lru_cache, singledispatch
 from typing import TYPE_CHECKING
 
 from sfumato.privacy.events import (
+    Concentrated,
+    DiscreteGaussian,
     Event,
     Exponential,
     Gaussian,
     KeyRelease,
+    PrivacyProfile,
+    Sampled,
     SpreadExponential,
     SpreadLaplace,
 )
@@ -24,7 +29,6 @@ from sfumato.privacy.events.spread import sum_squares
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from fractions import Fraction
 
 # Ledgers hold one integer for each reserve, so these are fixed like the Rényi orders. Each is four times the
 # one before, so that every usual budget finds one between a 64th and a 16th of what it can spend.
@@ -49,6 +53,11 @@ _FLAT, _RISING = 0.02, 2.75
 """Multiples of the reserve's root between which c/ε² of a coin was verified to rise."""
 _UNEVEN = 1.002
 """Factor within which it does, which covers the steps of that verification. Privacy depends on it."""
+_LARGEST_RHO = 0.5
+"""ρ above which no cost is computed; the search for it converges below."""
+_DENSE = 1 + 2.0**-6
+"""Factor between the orders at which a curve is compared with a line. A smaller one tightens what is charged;
+any is valid."""
 _PROBIT = math.pi / 2
 """The cost of a coin is never above this multiple of ε²."""
 
@@ -92,7 +101,31 @@ def _(event: SpreadExponential) -> Costs | None:
 
 @find_costs.register
 def _(event: KeyRelease) -> Costs | None:
-    return _take_least(price_coin(event.epsilon), find_costs(event.event))
+    # That it costs no more than its noise was shown for pure and for Gaussian noise alone.
+    shown = event.event.pure() is not None or isinstance(event.event, Gaussian)
+    return _take_least(price_coin(event.epsilon), find_costs(event.event) if shown else None)
+
+
+@find_costs.register
+def _(event: Concentrated) -> Costs | None:
+    return price_concentrated(event.rho)
+
+
+@find_costs.register
+def _(event: PrivacyProfile) -> Costs | None:
+    return _take_least(price_coin(event.pure()), price_concentrated(_bound_rho(event)))
+
+
+@find_costs.register
+def _(event: DiscreteGaussian) -> Costs | None:
+    return price_concentrated(event.l1**2 / (2 * event.sigma**2))
+
+
+@find_costs.register
+def _(event: Sampled) -> Costs | None:
+    epsilon = event.pure()
+    # Noise on a sample is charged as on all units: the tail of its loss is as heavy.
+    return find_costs(event.event) if epsilon is None else price_coin(epsilon)
 
 
 def price_coin(epsilon: Fraction) -> Costs | None:
@@ -111,6 +144,22 @@ def price_coin_at(epsilon: Fraction, place: int) -> int | None:
 def price_choice(epsilon: Fraction) -> Costs | None:
     """Return the cost of a choice of ε-bounded range, such as one of the exponential mechanism."""
     return _price_all(_choice_cost, _round_size(epsilon))
+
+
+def price_concentrated(rho: Fraction) -> Costs | None:
+    """Return the cost of any ρ-zCDP mechanism; None where ρ is so large that no cost is computed."""
+    return None if rho > _LARGEST_RHO else _price_all(_concentrated_cost, _round_size(rho))
+
+
+@lru_cache(maxsize=256)
+def _bound_rho(event: PrivacyProfile) -> Fraction:
+    """Return a ρ with D_α ≤ ρ·α at all orders, of an event with a pure ε."""
+    largest, curve = float(event.pure()), event.curve()
+    order, found = 1.0, 1 / UNIT
+    # Divergences grow with the order, and never above the largest loss.
+    while largest > found * order and found <= _LARGEST_RHO:
+        found, order = max(found, curve(order * _DENSE) / order), order * _DENSE
+    return Fraction(found * (1 + _SLACK)) + Fraction(1, UNIT)
 
 
 def _round_size(epsilon: Fraction) -> float:
@@ -147,6 +196,19 @@ def _coin_cost(epsilon: float, reserve: float) -> float:
 def estimate_coin(epsilon: float, reserve: float) -> float:
     """Return about what a coin costs, for plans; what is charged is rounded up by `price_coin`."""
     return _coin_cost(epsilon, reserve) if epsilon < _LARGEST else math.inf
+
+
+def _concentrated_cost(rho: float, reserve: float) -> float:
+    """Return a c with v·(√(1 + c/v) − 1)·e^(−c/8) ≥ ρ, and what v has beyond the reserve.
+
+    With r = ρ·e^(c/8) it is 2r + r²/v. Here v is the reserve, or r where that is larger.
+    """
+    root, last = rho, 0.0
+    while root - last > 2.0**-44 * root:  # each step leaves less than a third of what was missing
+        root, last = rho * math.exp((2 * root + root * root / max(reserve, root)) / 8), root
+    root *= 1 + 2.0**-36  # the search comes from below, and this is more than it leaves
+    beside = max(reserve, root)
+    return beside - reserve + 2 * root + root * root / beside
 
 
 def _choice_cost(epsilon: float, reserve: float) -> float:

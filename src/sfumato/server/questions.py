@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 from sfumato.errors import PolicyError, SfumatoError, UsageError
 from sfumato.lab.query import Query, TunedQuery, require_query
-from sfumato.lab.remote.kept_answers import NOT_KEPT, restrict_to_kept
 from sfumato.server.access import open_session
 from sfumato.server.equal_requests import ask_alone
 from sfumato.server.feeds.reading import keep_released, may_read_answers, require_reader
@@ -32,8 +31,8 @@ from sfumato.server.wire import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sfumato.curator.answers.measure import Measure
     from sfumato.curator.answers.release import Release
+    from sfumato.lab.bounds.paying import Tuning
     from sfumato.lab.bounds.tuning import PickedBounds
     from sfumato.lab.session import Session
     from sfumato.server.access import Visitor
@@ -88,23 +87,36 @@ def _find_together(session: Session, asked: QuestionBody, parts: Sequence[Single
 # ---- tuning ------------------------------------------------------------------------------------------------
 
 
-def find_tuning(session: Session, asked: SingleQuestionBody, tuned: TunedBody) -> Measure[PickedBounds]:
-    """Return what tuning the question asks. Nothing is read or charged."""
+def find_tuning(
+    session: Session, asked: SingleQuestionBody, tuned: TunedBody, then: SpendBody | None = None
+) -> Tuning:
+    """Return what tuning the question asks. Nothing is read or charged.
+
+    `then` is what will be spent on the question, where more is known of it than the ε it is tuned for.
+    """
     served = None if tuned.for_epsilon is None else parse_number(tuned.for_epsilon)
     plain = asked.model_copy(update={"tuned": None})
-    return require_query(find_question(session, plain)).tuning(served)
+    spending = None if then is None else parse_spending(then)
+    return require_query(find_question(session, plain)).tuning(served, spending)
 
 
-def quote_tuning(session: Session, asked: QuestionBody, tuned: TunedBody) -> dict[str, Any]:
+def quote_tuning(
+    session: Session, asked: QuestionBody, tuned: TunedBody, then: SpendBody | None = None
+) -> dict[str, Any]:
     """Return what picking the bounds of a question would cost. Nothing is read, and nothing is spent."""
-    return write_quote(find_tuning(session, asked, tuned).quote(epsilon=parse_number(tuned.epsilon)))
+    return write_quote(find_tuning(session, asked, tuned, then).quote(epsilon=parse_number(tuned.epsilon)))
 
 
 def tune_question(
-    context: ServerContext, visitor: Visitor, asked: QuestionBody, tuned: TunedBody, key: str | None
+    context: ServerContext,
+    visitor: Visitor,
+    asked: QuestionBody,
+    tuned: TunedBody,
+    key: str | None,
+    then: SpendBody | None = None,
 ) -> dict[str, Any]:
     """Charge for counts of units, and return the bounds that suit a question best, with the question."""
-    tuning = find_tuning(open_session(context, visitor), asked, tuned)
+    tuning = find_tuning(open_session(context, visitor), asked, tuned, then)
     with ask_alone(
         context.lab.folder, visitor.analyst, f"tune {asked.model_dump_json()}", str(tuned.epsilon)
     ):
@@ -130,17 +142,14 @@ def spell_bounds(session: Session, asked: QuestionBody) -> QuestionBody:
 
 def _read_picked(session: Session, asked: SingleQuestionBody, tuned: TunedBody) -> PickedBounds:
     """Return the bounds that were picked before; where there are none, nothing is charged for them here."""
-    kept = find_tuning(restrict_to_kept(session), asked, tuned)
-    try:
-        return kept.release(epsilon=parse_number(tuned.epsilon))
-    except PolicyError as problem:
-        if problem.code != NOT_KEPT:
-            raise
-        raise PolicyError(
-            "SF-W127",
-            "This question was not tuned for this ε, or the table has changed since; nothing was charged.",
-            try_="POST /api/tune with the same epsilon",
-        ) from None
+    found = find_tuning(session, asked, tuned).find_answer(epsilon=parse_number(tuned.epsilon))
+    if found is not None:
+        return found
+    raise PolicyError(
+        "SF-W127",
+        "This question was not tuned for this ε, or the table has changed since; nothing was charged.",
+        try_="POST /api/tune with the same epsilon",
+    )
 
 
 # ---- quotes and answers ------------------------------------------------------------------------------------

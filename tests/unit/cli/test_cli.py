@@ -85,6 +85,12 @@ def test_tuning_is_priced_charged_once_and_asked_with(tmp_path: Path) -> None:
     assert "Estimated bias: about" in answer.stdout
     left = _json(run("budget", "--lab", folder, "--json"))
     assert left["population:patient_id"]["left_epsilon"] == 1.75  # type: ignore[index]
+    short = run(
+        "ask", "SELECT COUNT(*) AS n FROM visits", "--lab", folder, "--tune", "0.25", "--epsilon", "1.6"
+    )
+    assert short.exit_code == 3
+    assert "--epsilon 1.5 or less for the question" in short.stderr
+    assert _json(run("budget", "--lab", folder, "--json")) == left
     moved = run("table", "advance", "visits", source, "--lab", folder, "--max-rows", "choose:0.5")
     assert moved.exit_code == 0, moved.output
     for wrong, code in (

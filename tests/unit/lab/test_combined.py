@@ -90,3 +90,32 @@ def test_declared_values_are_free_and_others_are_discovered(session: Any) -> Non
 def test_what_is_no_answer_is_refused(session: Any, sql: str) -> None:
     with pytest.raises(SfumatoError):
         session.sql(sql)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        ASKED[1],
+        "SHOW TABLES",
+        "DESCRIBE t",
+        "SELECT DISTINCT ward FROM t",
+        "SELECT COUNT(*) AS n FROM t WHERE cost > (SELECT AVG(cost) FROM t)",
+    ],
+)
+def test_what_is_not_a_single_question_has_no_bounds(session: Any, sql: str) -> None:
+    asked = session.sql(sql)
+    for refuse in (
+        lambda: asked.tune(epsilon=1, for_epsilon=2),
+        lambda: asked.tuning(2),
+        lambda: asked.bounded(groups=1),
+        lambda: asked.clipped(3),
+    ):
+        with pytest.raises(SfumatoError, match="SF-Q219"):
+            refuse()
+
+
+def test_questions_that_are_asked_together_have_no_bounds(session: Any) -> None:
+    parts = session.table("t").partition("ward")
+    for asked in (session.ask_together(["SELECT COUNT(*) AS n FROM t"]), parts.agg(n=sf.count())):
+        with pytest.raises(SfumatoError, match="SF-Q219"):
+            asked.tune(epsilon=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tarfile
 from contextlib import closing
 from pathlib import Path
@@ -10,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
+from sfumato.lab.synthetic.rehearsal import StandIn, describe_rehearsal, list_stand_ins
 from sfumato.ledger import books
 from sfumato.privacy import caps, share_sigma
 from unit.identity import programme
@@ -50,3 +52,31 @@ def test_a_share_of_an_older_budget_is_what_it_was(tmp_path: Path, monkeypatch: 
         assert filtered is (sigma == now)
         assert lab.ledger.verify().charges == 1
         lab.close()
+
+
+def test_a_rehearsal_of_an_older_lab_has_its_filters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of people and quotas, of older labs and new ones, and where a table has regions; told over HTTP too."""
+    rows = pa.table({"id": [1, 2], "ward": ["A", "B"]})
+    unit, wards = sf.Unit("id", 1, regions=["ward"]), {"ward": sf.one_of("A", "B")}
+    with monkeypatch.context() as earlier:
+        earlier.setattr(books, "caps_of", lambda budget, gaussian: caps(budget, gaussian=False))
+        older = make_lab(tmp_path / "older")
+        older.register("wards", rows, unit=unit, columns=wards, budget=BUDGET)
+        older.grant("ada", epsilon=0.5, delta=1e-7)
+    older.grant("ben", epsilon=0.5, delta=1e-7)
+    newer = make_lab(tmp_path / "newer")
+    newer.grant("ada", epsilon=0.5, delta=1e-7)
+    for place, (lab, analyst) in enumerate(((older, None), (older, "ada"), (older, "ben"), (newer, "ada"))):
+        lab.session(analyst).rehearse(tmp_path / f"twin {place}", rows=20)
+        with closing(sf.open(tmp_path / f"twin {place}")) as twin:
+            shared = [name for name in twin.ledger.list_accounts() if name in lab.ledger.list_accounts()]
+            assert (
+                len(shared) == {older: 4, newer: 1}[lab] + (analyst is not None) * {older: 2, newer: 1}[lab]
+            )
+            for name in shared:
+                assert twin.ledger.read_allowance(name) == lab.ledger.read_allowance(name)
+        told = json.loads(json.dumps(describe_rehearsal(lab.session(analyst)._payer)))
+        found = [StandIn.from_dict(each).older for each in told["tables"]]
+        assert found == [each.older for each in list_stand_ins(lab, analyst)]
+    older.close()
+    newer.close()

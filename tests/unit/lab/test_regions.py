@@ -409,3 +409,20 @@ def test_the_verifier_of_exports_decides_regions_again(lab: sf.Lab) -> None:
     check = runpy.run_path(str(VERIFIER))["check_export"]
     lines = exported.getvalue().splitlines()
     assert check(iter(lines), [], None) == str(lab.ledger.verify())
+
+
+def test_a_plan_adds_up_what_falls_on_the_same_region(lab: sf.Lab) -> None:
+    """Two wards at ε = 0.6 fit in a budget of 1; the same ward twice, or everyone too, does not."""
+    ask = "SELECT COUNT(*) AS n FROM visits WHERE ward = '{}' AND cost > {}"
+    session = lab.session()
+    apart = session.plan([ask.format("A", 1), ask.format("B", 1)], epsilon=0.6)
+    assert apart.admitted
+    assert apart.totals[0].left_after == pytest.approx(0.4)
+    assert not session.plan([ask.format("A", 1), ask.format("A", 2)], epsilon=0.6).admitted
+    assert not session.plan([ask.format("A", 1), "SELECT COUNT(*) AS n FROM visits"], epsilon=0.6).admitted
+    repeated = session.plan([ask.format("A", 1)] * 3, epsilon=0.6)
+    assert [each.free for each in repeated.questions] == [False, True, True]
+    assert repeated.admitted
+    lab.grant("ada", epsilon=1)
+    # A quota is one account, whatever the region.
+    assert not lab.session("ada").plan([ask.format("A", 1), ask.format("B", 1)], epsilon=0.6).admitted

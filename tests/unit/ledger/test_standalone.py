@@ -86,6 +86,32 @@ def test_every_entry_is_needed_once_and_in_its_place(lines: list[str], place: in
     assert both(moved).startswith("BROKEN")
 
 
+@pytest.mark.parametrize(
+    ("change", "holds"),
+    [
+        ({"caps": {"pure": 1}}, False),
+        ({"caps": {"side": 1}}, False),
+        ({"caps": {"pure": 0, "side": 0}}, True),
+        ({"caps": {"pure": -1, "side": -1}}, True),
+        ({"budget": {"side_share": "1/4"}}, False),
+        ({"budget": {"delta": "0"}}, False),
+    ],
+)
+def test_no_account_may_spend_more_than_its_budget(
+    lines: list[str], change: dict[str, dict[str, Any]], holds: bool
+) -> None:
+    """Numbers of caps are added to what stands there, and those of budgets take its place."""
+
+    def forge(seq: int, fields: dict[str, Any]) -> None:
+        for name, amount in change.get("caps", {}).items() if "caps" in fields else ():
+            fields["caps"][name] += amount
+        if "caps" in fields:
+            fields["budget"] |= change.get("budget", {})
+
+    said = both(forged(lines, forge))
+    assert ("its caps exceed its budget" in said) is not holds
+
+
 def test_every_byte_that_matters_is_looked_at(lines: list[str]) -> None:
     """A character of each field exchanged for its neighbour, at every third place of one entry."""
     line = lines[2]

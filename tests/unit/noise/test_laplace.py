@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 from mpmath import mp, mpf
+from scipy.stats import chi2
 
 from sfumato.errors import UsageError
 from sfumato.noise import LaplaceNoise
-from sfumato.noise.laplace import LARGE, SMALL, TableSizes, _sampler
+from sfumato.noise.laplace import LARGE, SMALL, TableSizes, _sampler, draw_geometric
+from sfumato.noise.sampling.bits import OS
 from sfumato.privacy.events import DiscreteLaplace
 
 if TYPE_CHECKING:
@@ -62,6 +64,22 @@ def test_digits_put_together_have_the_laplace_law(scale: Fraction, layout: Table
             r = mp.exp(-rate(scale))
             expected = (1 - r) / (1 + r) * r ** abs(x)
             assert abs(mpf(found.numerator) / found.denominator / expected - 1) < mpf(2) ** -200
+
+
+@pytest.mark.parametrize("scale", [Fraction(1, 2), Fraction(9, 2), Fraction(300)], ids=str)
+@pytest.mark.parametrize("count", [9000, 40_000])
+def test_geometric_numbers_have_their_law(scale: Fraction, count: int) -> None:
+    """Pearson's statistic over twelve steps of equal width, with few draws and with many."""
+    drawn = draw_geometric(scale, count, OS)
+    step = max(1, int(scale / 3))
+    seen = np.bincount(np.minimum(drawn // step, 12), minlength=13)
+    ends = np.exp(-step * np.arange(13) / float(scale))
+    expected = count * np.append(ends[:-1] - ends[1:], ends[-1])
+    common = expected > 5
+    statistic = float(((seen - expected) ** 2 / expected)[common].sum())
+    assert statistic < chi2.isf(1e-9, common.sum())
+    assert seen[~common].sum() <= 40
+    assert drawn.min() == 0
 
 
 def test_calibration_is_exact() -> None:

@@ -22,6 +22,7 @@ from sfumato.privacy import (
     DiscreteLaplace,
     Gaussian,
     Pure,
+    RenyiCurve,
     Repeated,
     Sampled,
     Sequential,
@@ -132,7 +133,7 @@ def test_costs_of_gaussian_dp_are_kept_and_given_back() -> None:
     noise, coin, claim = (
         price(Gaussian(30)),
         price(Pure(Fraction(1, 10))),
-        price(Concentrated(Fraction(1, 100))),
+        price(RenyiCurve([(8, Fraction(1, 100))])),
     )
     for cost in (noise, coin, claim, noise + coin, NOTHING):
         assert Cost.from_dict(cost.to_dict()) == cost
@@ -172,7 +173,8 @@ def test_a_charge_without_a_cost_closes_the_filter_of_gaussian_dp() -> None:
     only = replace(limits, pure=-1, renyi=(-1,) * 12)
     noise = price(Gaussian(20))
     assert only.admits(NOTHING, noise)
-    assert not only.admits(price(Concentrated(Fraction(1, 10**6))), noise)
+    assert not only.admits(price(RenyiCurve([(512, Fraction(1, 10**6))])), noise)
+    assert only.admits(price(Concentrated(Fraction(1, 10**6))), noise)
     assert not only.admits(Cost(0, NOTHING.renyi, 0), noise)
 
 

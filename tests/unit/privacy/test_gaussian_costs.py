@@ -12,13 +12,17 @@ import pytest
 
 from sfumato.privacy import (
     ApproxDP,
+    BestOf,
     Budget,
     Concentrated,
+    DiscreteGaussian,
     DiscreteLaplace,
     Exponential,
     Gaussian,
     Laplace,
+    PrivacyProfile,
     Pure,
+    RenyiCurve,
     Repeated,
     Sampled,
     SpreadLaplace,
@@ -119,10 +123,65 @@ def test_gaussian_noise_costs_its_mu_squared_at_every_reserve() -> None:
     assert find_costs(Gaussian(Fraction(3))) == (math.ceil(Fraction(UNIT, 9)),) * len(RESERVES)
 
 
-def test_what_has_no_pure_epsilon_has_no_cost() -> None:
-    assert find_costs(Concentrated(Fraction(1, 100))) is None
-    assert find_costs(Sampled(Gaussian(1), 0.01)) is None
+def test_what_may_have_any_tail_has_no_cost() -> None:
+    assert find_costs(RenyiCurve([(512, Fraction(1, 100))])) is None
+    assert find_costs(BestOf(Gaussian(10), Fraction(1, 10))) is None
+    assert find_costs(Sampled.fixed(RenyiCurve([(512, Fraction(1, 100))]), 1, 2)) is None
+    assert find_costs(Concentrated(Fraction(51, 100))) is None
     assert find_costs(Pure(201)) is None
+
+
+@pytest.mark.parametrize("rho", [Fraction(1, 10**12), Fraction(1, 10**6), Fraction(1, 400), Fraction(1, 2)])
+def test_a_concentrated_claim_meets_the_condition_of_its_theorem(rho: Fraction) -> None:
+    costs = find_costs(Concentrated(rho))
+    assert costs is not None
+    with mp.workdps(40):
+        for cost, reserve in zip(costs, map(mp.mpf, RESERVES), strict=True):
+            total = reserve + mp.mpf(cost) / UNIT
+            # The theorem may be used at a larger reserve, and its best is a quarter of the whole.
+            beside = max(reserve, total / 4)
+            more = total - beside
+            assert (
+                beside * (mp.sqrt(1 + more / beside) - 1) * mp.exp(-more / 8)
+                >= mp.mpf(rho.numerator) / rho.denominator
+            )
+            assert cost / UNIT <= max(2, 4.0 * (beside > reserve)) * float(rho) * 1.6 + 3 / UNIT
+
+
+def test_small_concentrated_claims_cost_what_gaussian_noise_does() -> None:
+    claim = find_costs(Concentrated(Fraction(1, 10**6)))
+    assert claim is not None
+    assert claim[-1] < 2.00001e-6 * UNIT
+    assert find_costs(DiscreteGaussian(1000, 1)) == find_costs(Concentrated(Fraction(1, 2 * 10**6)))
+    assert find_costs(Concentrated(0)) == NO_COST
+
+
+def test_a_profile_costs_what_its_losses_say() -> None:
+    """Points of Gaussian noise of μ² = 1/100, whose tail is cut at ε = 0.5: little more than that noise."""
+    noise = Gaussian(10)
+    points = [(Fraction(k, 32), Fraction(closed_form.delta_of(0.1, k / 32))) for k in range(17)]
+    costs, coin, whole = find_costs(PrivacyProfile(points)), price_coin(Fraction(1, 2)), find_costs(noise)
+    assert costs is not None
+    assert coin is not None
+    assert whole is not None
+    assert all(one <= other for one, other in zip(costs, coin, strict=True))
+    assert whole[-1] < costs[-1] < 1.7 * whole[-1]
+    assert costs[-1] < coin[-1] / 15
+    tiny = PrivacyProfile([(Fraction(1, 10**60), Fraction(1, 10**6))])
+    assert find_costs(tiny) == price_coin(Fraction(1, 10**60))
+    assert find_costs(PrivacyProfile([(150, Fraction(1, 10**6))])) == price_coin(Fraction(150))
+
+
+def test_noise_on_a_sample_costs_no_more_than_on_all_units() -> None:
+    assert find_costs(Sampled(Gaussian(7), 0.01)) == find_costs(Gaussian(7))
+    assert find_costs(Sampled.fixed(Concentrated(Fraction(1, 100)), 1, 9)) == find_costs(
+        Concentrated(Fraction(1, 100))
+    )
+
+
+def test_keys_with_other_noise_than_gaussian_are_coins() -> None:
+    claim = KeyRelease(Fraction(1, 10), Fraction(1, 10**6), Concentrated(Fraction(1, 10**9)))
+    assert find_costs(claim) == price_coin(Fraction(1, 10))
     assert find_costs(Pure(0)) == NO_COST
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import sfumato as sf
 from serving import NAMES, ROLES, ServedClinic, serve_clinic
 from sfumato.errors import PolicyError, StewardWarning
 from sfumato.server.access import make_csrf_token
@@ -36,6 +37,7 @@ PAGES = {
 FORMS = (
     "/register",
     "/register/check",
+    "/register/price",
     "/register/upload",
     "/requests",
     "/quotas",
@@ -175,10 +177,19 @@ def test_bounds_are_chosen_from_the_form(clinic: ServedClinic) -> None:
     before = clinic.lab.verify().charges
     checked = clinic.send("POST", "/register/check", "steward", data=said, headers=HTML)
     assert "SF-C236" in checked.text
-    assert "Registering charges ε = 0.75" in checked.text
+    assert "Register: charge ε = 0.75 and choose bounds" in checked.text
+    priced = clinic.send("POST", "/register/price", "steward", data=said, headers=HTML)
+    assert ("<html" in priced.text, 'value="ε = 0.75"' in priced.text) == (False, True)
+    assert "more than what is left" not in priced.text
+    dear = clinic.send("POST", "/register/price", "steward", data=said | {"choose-1": "90"}, headers=HTML)
+    assert "more than what is left" in dear.text
     both = clinic.send("POST", "/register", "steward", data=said | {"max_rows": "3"}, headers=HTML)
     assert "SF-W192" in both.text
+    # Without scripts no price stood on the page: it is shown first, and nothing is charged.
+    unseen = clinic.send("POST", "/register", "steward", data=said, headers=HTML)
+    assert "Nothing is charged yet. Registering charges ε = 0.75" in unseen.text
     assert clinic.lab.verify().charges == before
+    said["seen_price"] = "ε = 0.75"
     done = clinic.send("POST", "/register", "steward", data=said, headers=HTML)
     assert "hours is registered" in done.text
     assert "Bounds that were chosen privately" in done.text
@@ -186,6 +197,33 @@ def test_bounds_are_chosen_from_the_form(clinic: ServedClinic) -> None:
     shown = clinic.send("GET", "/tables/hours", "steward", headers=HTML).text
     assert "chosen privately (ε = 0.5" in shown
     clinic.lab.drop("hours")
+
+
+def test_regions_and_the_part_of_delta_are_declared_in_the_form(clinic: ServedClinic) -> None:
+    rows = "\n".join(
+        ["guest,wing,nights", *(f"{at // 2},{'east' if at % 4 < 2 else 'west'},1" for at in range(40))]
+    )
+    said = {
+        "source": send_file(clinic, "stays.csv", rows),
+        "table": "stays",
+        "protects": "column",
+        "unit": "guest",
+    }
+    said |= {"max_rows": "2", "kind-1": "list", "values-1": "east, west", "region-1": "yes"}
+    said |= {"epsilon": "2", "delta": "1e-6"}
+    shown = clinic.send(
+        "POST", "/register/check", "steward", data=said | {"side_share": "0.9"}, headers=HTML
+    ).text
+    assert 'name="region-1" value="yes" checked' in shown
+    assert 'value="0.9"' in shown
+    wrong = clinic.send("POST", "/register", "steward", data=said | {"side_share": "2"}, headers=HTML)
+    assert "SF-N336" in wrong.text
+    done = clinic.send("POST", "/register", "steward", data=said | {"side_share": "0.9"}, headers=HTML)
+    assert "stays is registered" in done.text
+    ledger, table = clinic.lab.ledger, clinic.lab.table("stays")
+    assert (table.unit.regions, table.is_constant("wing")) == (("wing",), True)
+    assert ledger.read_budget("population:guest where wing=east") == sf.Budget(2, 1e-6, side_share=0.9)
+    clinic.lab.drop("stays")
 
 
 def test_a_graph_and_a_table_of_so_many_rows_are_registered(clinic: ServedClinic) -> None:

@@ -53,6 +53,20 @@ def send_csv(clinic: ServedClinic, content: bytes) -> Any:
     return clinic.send("POST", "/api/uploads?format=csv", "steward", content=content)
 
 
+def test_regions_and_the_part_of_delta_are_declared_over_http(clinic: ServedClinic) -> None:
+    declared = {
+        "unit": {"column": "who", "max_rows": 2, "of": "guests", "regions": ["kind"]},
+        "columns": {"kind": {"one_of": ["a", "b"], "constant": True}},
+        "budget": {"epsilon": 1, "delta": "1e-6", "side_share": "0.25"},
+    }
+    made = register(clinic, "guests", {"path": "deep/events.parquet"}, declaration=declared)
+    assert made.status_code == 200, made.text
+    account = clinic.send("GET", "/api/budget", "steward").json()["accounts"]["population:guests"]
+    assert set(account["regions"]) == {"no region", "kind=a", "kind=b"}
+    assert account["side_delta"] == 2.5e-7
+    assert clinic.send("DELETE", "/api/tables/guests", "steward").status_code == 200
+
+
 def test_a_table_from_a_folder_of_the_machine(clinic: ServedClinic) -> None:
     assert clinic.send("GET", "/api/sources", "steward").json() == {
         "sources": ["deep/events.parquet", "link.parquet"],

@@ -10,6 +10,7 @@ import sfumato as sf
 from loopback import LoopbackClinic, serve_on_loopback
 from serving import ServedClinic, make_lab, make_rows
 from sfumato.errors import SfumatoError
+from unit.server.pages.test_handlers import Browser
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -90,6 +91,22 @@ def test_what_cannot_be_tuned_is_refused_for_nothing(
         answer = send(clinic, path, body)
         assert answer.status_code in (403, 422, 400, 404)
         assert answer.json()["code"] == code
+    assert clinic.lab.ledger.verify().charges == before
+
+
+def test_tuning_that_would_leave_too_little_is_refused_over_http(clinic: ServedClinic) -> None:
+    left = clinic.lab.session("ada").question(SUM).quote(epsilon=0.1).left
+    asked = {"question": {"sql": f"{SUM} WHERE age > 5"}, "epsilon": "0.25", "for_epsilon": float(left)}
+    before = clinic.lab.ledger.verify().charges
+    priced = send(clinic, "/api/tune/quote", asked).json()
+    assert (priced["admitted"], priced["unpaid"]) == (False, f"ε = {float(left):g}")
+    assert send(clinic, "/api/tune", asked).json()["code"] == "SF-B105"
+    form = {"sql": f"{SUM} WHERE age > 5", "epsilon": str(float(left)), "tune": "0.25"}
+    browser = Browser(clinic, "ada")
+    shown = browser.post("/ask", **form).text
+    assert "Tuning would leave too little for the question at" in shown
+    assert "Tune: charge" not in shown
+    assert "SF-B105" in browser.post("/ask/tune", **form).text
     assert clinic.lab.ledger.verify().charges == before
 
 

@@ -6,6 +6,7 @@ import itertools
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
     from sfumato.curator.question.measurement import Figure
 
 _MILLION = 10**6
+_SHOWN = 0.95
+"""Confidence of the intervals that a quote shows."""
 _OF_ROWS = MeanOf | VarianceOf | CovarianceOf
 """Aggregates whose error depends on how many rows there are."""
 
@@ -64,7 +67,7 @@ class SentenceError:
         return ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class QuestionError:
     """The expected error of each number of a question, as far as it is known before the answer."""
 
@@ -76,6 +79,14 @@ class QuestionError:
 
     def half_widths(self, confidence: float) -> dict[str, float | None]:
         """Return half the width of each number's interval, None where that is known only with the answer."""
+        return dict(self._shown) if confidence == _SHOWN else self._find_half_widths(confidence)
+
+    @cached_property
+    def _shown(self) -> dict[str, float | None]:
+        """Half the widths that a quote shows, which it is asked for several times."""
+        return self._find_half_widths(_SHOWN)
+
+    def _find_half_widths(self, confidence: float) -> dict[str, float | None]:
         asked = self.plan.question.figures
         return {name: self.half_width(figure, confidence) for name, figure in asked.items()}
 
@@ -85,7 +96,10 @@ class QuestionError:
         if self.plan.question.levels:
             return [line for level in self._levels() for line in level]
         return [
-            *((f"± {name} (95 %)", self._error_text(figure)) for name, figure in asked.items()),
+            *(
+                (f"± {name} (95 %)", self._error_text(asked[name], half))
+                for name, half in self._shown.items()
+            ),
             *(("groups", text) for text in self._groups()),
         ]
 
@@ -126,8 +140,7 @@ class QuestionError:
         """Say from how many units on a group is shown, where keys are discovered."""
         return [_shown_from(step) for step in self.plan.steps if isinstance(step, DiscoveredKeys)]
 
-    def _error_text(self, figure: Figure) -> str:
-        half = self.half_width(figure, 0.95)
+    def _error_text(self, figure: Figure, half: float | None) -> str:
         if isinstance(figure, ModeOf):
             return f"at most {half:,.4g} rows fewer than the most frequent value"
         if isinstance(figure, ChosenAggregate):
@@ -137,7 +150,7 @@ class QuestionError:
         if isinstance(figure, MeanOf) or (isinstance(figure, VarianceOf) and not figure.root):
             # The error of an average is about that of its sum, spread over the rows; those are not known yet.
             at = self.plan.sums(figure)[0]
-            width = combined_half_width([(float(self.plan.summands[at].step), self._laws[at])], 0.95)
+            width = combined_half_width([(float(self.plan.summands[at].step), self._laws[at])], _SHOWN)
             return f"about {width.max():,.4g} / rows of the group"
         if isinstance(figure, _OF_ROWS):
             return 'depends on the rows of the group: given={"n": …}'
@@ -167,7 +180,7 @@ class QuestionError:
         low, high = compute_interval(self.plan, figure, noisy, confidence)
         return float(high[0] - low[0])
 
-    @property
+    @cached_property
     def _laws(self) -> tuple[NoiseLaw, ...]:
         return self.laws[0] if self.laws else noise_laws(self.plan)
 
@@ -276,7 +289,7 @@ def _millionths(resolved: ResolvedQuestion) -> int:
 
 def require_known(name: str, figure: Figure, expected: QuestionError) -> float:
     """Return the half-width of a number at 95 %, or refuse one that is known only with the answer."""
-    half = expected.half_width(figure, 0.95)
+    half = expected.half_width(figure, _SHOWN)
     if half is not None:
         return half
     if isinstance(figure, _OF_ROWS):

@@ -107,17 +107,20 @@ class Quote:
     def _repr_html_(self) -> str:
         return viz.definition_table(self._lines())
 
-    def _lines(self) -> list[tuple[str, str]]:
-        after = (
+    def describe_after(self) -> str:
+        """Return what is left after it, in words."""
+        return (
             "refused: not enough is left"
             if self.left_after is None
             else f"ε = {format_short(self.left_after)}"
         )
+
+    def _lines(self) -> list[tuple[str, str]]:
         return [
             ("price", self._price()),
             *((("charged to", "; ".join(self.regions)),) if self.regions else ()),
             ("left before", f"ε = {format_short(self.left)}"),
-            ("left after", after),
+            ("left after", self.describe_after()),
             *(() if self.slot is None else (("replies", f"after {self.slot:g} s"),)),
             *self.expected.lines(),
             *(("not covered", text) for text in self.plan.bias),

@@ -14,6 +14,7 @@ from sfumato import viz
 from sfumato.curator.catalog.calendar import SECONDS
 from sfumato.curator.catalog.columns import DateColumn, ListedColumn, NumberColumn, TextColumn, kind_of_value
 from sfumato.curator.catalog.domains import FreeTexts, Listed, Numbers, Periods
+from sfumato.curator.catalog.unbounded import HasNoBounds
 from sfumato.privacy.exact import format_short
 from sfumato.privacy.units import Unit
 
@@ -101,7 +102,7 @@ def describe_list(listed: Listed) -> str:
     return f"one of {some}" + (f", … ({len(values)} values)" if len(values) > _MOST_VALUES else "")
 
 
-class PublicFacts(ABC):
+class PublicFacts(HasNoBounds, ABC):
     """Public facts as a small table. They cost nothing: `quote` and `release` return them as they are."""
 
     __slots__ = ()

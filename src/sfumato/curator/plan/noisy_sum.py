@@ -106,7 +106,7 @@ class NoisyMatrix:
 
     def release(self, exact: IntArray) -> IntArray:
         """Return the exact sums plus fresh noise, in the same shape."""
-        return self.noise.release(exact, trace=self.trace)
+        return self.noise.release(exact, norm=self.trace)
 
     @property
     def deviation(self) -> float:

@@ -88,7 +88,7 @@ class QuestionPlan(Plan[QuestionStep, ResolvedQuestion]):
         """The sums with noise of their own: all of them, unless some have a shape."""
         return tuple(each for each in self.measured if isinstance(each, NoisySum))
 
-    @property
+    @cached_property
     def shaped(self) -> ShapedSums | None:
         """How sums follow from the coordinates of a shape, if this plan has one."""
         shape = next((each.shape for each in self.measured if isinstance(each, ShapedSum)), None)
@@ -97,7 +97,7 @@ class QuestionPlan(Plan[QuestionStep, ResolvedQuestion]):
             return moves.shape(shape.weights)
         return None if shape is None else self.resolved.shaped
 
-    @property
+    @cached_property
     def needs(self) -> Needs:
         """What the spend is split over."""
         return self.resolved.needs if self.shaped is None else self.resolved.needs_of(self.shaped)

@@ -295,7 +295,7 @@ class ResolvedQuestion:
 
     def list_apart(self, shaped: ShapedSums) -> tuple[Summand, ...]:
         """Return the sums that a shape does not have."""
-        return tuple(each for each in self.summands if each not in shaped.estimates)
+        return tuple(each for each in self.summands if each not in shaped.measured)
 
     @cached_property
     def strides(self) -> tuple[int, ...]:

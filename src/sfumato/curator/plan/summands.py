@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from sfumato.curator.catalog.columns import STEPS
@@ -72,12 +71,10 @@ ROWS = Summand(engine.Counted(), 1, Fraction(1))
 
 def order_summands(summands: Iterable[Summand]) -> tuple[Summand, ...]:
     """Return sums in the order of their canonical form, so that equal questions are equal."""
-    return tuple(sorted(summands, key=_write_canonically))
-
-
-@lru_cache(1024)
-def _write_canonically(summand: Summand) -> tuple[str, str]:
-    return canonical_json(summand.term), canonical_json(summand)
+    found = tuple(summands)
+    if len(found) < 2:
+        return found  # forms take time to write
+    return tuple(sorted(found, key=lambda each: (canonical_json(each.term), canonical_json(each))))
 
 
 def is_sum_over_rows(summand: Summand) -> bool:

@@ -9,7 +9,7 @@ Because : docs/proofs/dp-sgd.md#behind-the-curator
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +31,7 @@ from sfumato.engines.rows import Scan
 from sfumato.engines.values import Every
 from sfumato.errors import PolicyError, UsageError
 from sfumato.noise.audit_hook import unobserved
+from sfumato.oracle.one_run import charge_as_one_run, choose_offer
 from sfumato.oracle.over_held_rows import RowLayout, list_figures
 from sfumato.oracle.over_tables import check_column_names, describe_unit, lower_private_table
 from sfumato.oracle.row_kernels import price_kernel, spread_rows
@@ -142,9 +143,23 @@ class TrainingOffer:
         if each > 1:
             bounded, figures = spread_rows(bounded, figures, each)
         described, layout = _find_description(run), RowLayout.of(declared)
-        kernel = TrainingKernel(described, layout, each, run.event, run, coding)
-        plan = price_kernel(bounded, figures, kernel, _write_spend(trainer, run.multiplier))
-        return cls(plan, kernel, describe_unit(rows, each))
+        unit = describe_unit(rows, each)
+
+        def price_run(run: TrainingRun) -> TrainingOffer:
+            kernel = TrainingKernel(described, layout, each, run.event, run, coding)
+            plan = price_kernel(bounded, figures, kernel, _write_spend(trainer, run.multiplier))
+            return cls(plan, kernel, unit)
+
+        def price_whole() -> TrainingOffer:
+            whole = run.price_as_one()
+            if whole.claim is None:
+                raise AssertionError("a run that is priced as one has a claim")
+            offer = price_run(whole)
+            return replace(offer, plan=charge_as_one_run(offer.plan, whole.claim))
+
+        one_run = price_whole if run.can_be_one else None
+        cut = run.checkpoint is not None
+        return choose_offer(payer, price_run(run), one_run, in_stretches=cut, begun=_find_begun(run))
 
     def pay(self, payer: Payer) -> Released:
         """Charge for the run and train, or go on with what was charged before."""
@@ -166,7 +181,7 @@ class TrainingOffer:
         with checkpoint.hold():
             # The file is there before the charge, so that a charge is never without its run.
             checkpoint.go_on(run, counted=True)
-            return payer.pay_stretches(plan, _TEXT, cut.count, begin)
+            return payer.pay_stretches(plan, _TEXT, cut.count, begin, whole=run.claim is not None)
 
 
 def declare_rows(
@@ -185,6 +200,12 @@ def _find_description(run: TrainingRun) -> str:
     if checkpoint.read() is None:
         checkpoint.described = describe_trainer(run.trainer)
     return checkpoint.described
+
+
+def _find_begun(run: TrainingRun) -> str | None:
+    """Return the question that a run was begun with, if it goes on from its checkpoint."""
+    saved = None if run.checkpoint is None else run.checkpoint.read()
+    return None if saved is None else str(saved.get("request"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,13 +27,18 @@ class TrainingQuote(viz.NamedLines):
 
     @property
     def charged(self) -> float:
-        """The ε that is charged, by the filters of the account."""
+        """The ε that is charged: by the filters of the account, or for the run as a whole."""
         return self.guarantee.in_an_account
 
     @property
     def alone(self) -> float:
         """The ε of the run by itself, as own arrays would be priced for the same noise."""
         return self.guarantee.alone
+
+    @property
+    def as_one(self) -> bool:
+        """Whether ε and δ are charged for the run as a whole, because its curve would not be admitted."""
+        return self.guarantee.as_one
 
     @property
     def admitted(self) -> bool:
@@ -49,7 +54,12 @@ class TrainingQuote(viz.NamedLines):
         standing, promised = self.standing, self.guarantee
         after = standing.left_after
         left = "refused: not enough is left" if after is None else f"ε = {format_short(after)}"
-        price = f"ε = {self.charged:.4g}, δ = {promised.delta:.3g}, by the filters of the account"
+        way = (
+            "as one run, all of δ from the part for side δ"
+            if self.as_one
+            else "by the filters of the account"
+        )
+        price = f"ε = {self.charged:.4g}, δ = {promised.delta:.3g}, {way}"
         return [
             ("price", "nothing: the same was released before" if self.free else price),
             ("by itself", f"ε = {self.alone:.4g} at the same δ, as a run that is fixed in advance"),

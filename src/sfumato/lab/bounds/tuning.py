@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.curator.answers.expected_error import SentenceError
-from sfumato.curator.answers.measure import Measure
 from sfumato.curator.answers.noisy_tail import FURTHER, NoisyTail
 from sfumato.curator.answers.results import Receipt
 from sfumato.curator.catalog.candidates import list_counts, list_sizes
@@ -33,22 +31,19 @@ from sfumato.curator.question.measurement import (
     Question,
 )
 from sfumato.curator.question.relation import FunctionCall, Literal, Name, UnitAggregate
-from sfumato.errors import PolicyError, UsageError
-from sfumato.lab.bounds.choosing import MOST_UNITS, count_noise
+from sfumato.errors import PolicyError
+from sfumato.lab.bounds.choosing import count_noise
 from sfumato.lab.bounds.contributions import UnitTotals, find_only_sum
-from sfumato.privacy.bound_choice import QUESTIONS_EACH
-from sfumato.privacy.exact import format_size, parse_positive
+from sfumato.privacy.exact import format_size
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
-    from sfumato.curator.payer import Payer, Spending
     from sfumato.curator.plan.resolved import ResolvedQuestion, Tables
     from sfumato.curator.question.relation import Expression
     from sfumato.ledger import Released
-    from sfumato.privacy.exact import Number
 
     Floats = NDArray[np.float64]
 
@@ -256,55 +251,3 @@ def _find_largest(tables: Tables, resolved: ResolvedQuestion, size: Expression) 
     if not isinstance(amount.domain, Numbers):
         raise AssertionError(amount.domain)
     return amount.domain.value_at(amount.domain.bound)
-
-
-# ---- asking ------------------------------------------------------------------------------------------------
-
-
-def ask_picked_bounds(
-    payer: Payer, resolve: Callable[[], ResolvedQuestion], text: str, for_epsilon: Number | None
-) -> Measure[PickedBounds]:
-    """Return the counts of units that a question's bounds follow from, to be priced and charged."""
-    served = None if for_epsilon is None else parse_positive(for_epsilon, "for_epsilon")
-
-    def plan(spending: Spending) -> Plan[Sums, TuningPlan]:
-        priced = TuningPlan.of(payer.lab.table, resolve()).price(_read_epsilon(spending))
-        _require_servable(priced)
-        return priced
-
-    def read(plan: Plan[Sums, TuningPlan], released: Released) -> PickedBounds:
-        asked = QUESTIONS_EACH * _spent(plan) if served is None else served
-        return plan.subject.pick(plan, released, asked)
-
-    return Measure(payer, f"tune {text}", plan, read, _expect_error)
-
-
-def _read_epsilon(spending: Spending) -> Fraction:
-    typed = {name: value for name, value in spending.items() if value is not None}
-    if set(typed) != {"epsilon"}:
-        raise UsageError("SF-Q217", "Tuning is paid for with epsilon alone.", try_="tune(epsilon=0.05)")
-    return parse_positive(typed["epsilon"], "epsilon")
-
-
-def _spent(plan: Plan[Sums, TuningPlan]) -> Fraction:
-    if not isinstance(plan.spend, PureSpend):
-        raise AssertionError(plan.spend)
-    return plan.spend.epsilon
-
-
-def _require_servable(plan: Plan[Sums, TuningPlan]) -> None:
-    """Refuse noise that would hide any table there could be: this follows from public facts."""
-    radius = max(count_noise(step).half_width(0.95) for step in plan.steps)
-    if radius < MOST_UNITS:
-        return
-    raise UsageError(
-        "SF-Q218",
-        "No bound can be picked at this ε; nothing was charged.",
-        why=f"each count of units would be off by {radius:,}, and there are at most {MOST_UNITS:,}",
-        try_="a larger epsilon",
-    )
-
-
-def _expect_error(plan: Plan[Sums, TuningPlan], _: Spending) -> SentenceError:
-    off = max(count_noise(step).half_width(0.95) for step in plan.steps)
-    return SentenceError(f"each count of units is off by {off:,} at 95 %; refused where all are smaller")

@@ -11,6 +11,7 @@ from sfumato.curator.answers.expected_error import bisect_spend, check_given, pa
 from sfumato.curator.answers.measure import Measure
 from sfumato.curator.answers.release import Release
 from sfumato.curator.answers.together.answers import TogetherError, read_together
+from sfumato.curator.catalog.unbounded import HasNoBounds
 from sfumato.curator.plan.resolved import ResolvedQuestion
 from sfumato.curator.plan.spend import PureSpend
 from sfumato.curator.plan.together.plan import gather_needs, plan_together, require_together
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from sfumato.ledger import Released
 
 
-class TogetherQueries(Measure[tuple[Release, ...]]):
+class TogetherQueries(HasNoBounds, Measure[tuple[Release, ...]]):
     """Questions with one charge. `release` gives one answer for each, and their numbers agree.
 
     Each question brings an equal part of what is spent. Questions about the same rows are measured together,

@@ -9,7 +9,7 @@ from sfumato.errors import UsageError
 from sfumato.privacy.account import NOTHING, Cost
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from sfumato.curator.catalog.catalog import Table
     from sfumato.curator.payer import Payer, Spending
@@ -31,7 +31,7 @@ class PlannedQuestion:
 
 @dataclass(frozen=True, slots=True)
 class PopulationTotal:
-    """What all questions about one population come to."""
+    """What all questions about one population come to; where it has regions, in the tightest of them."""
 
     population: str
     share: float
@@ -89,21 +89,22 @@ def plan_questions(payer: Payer, asked: Sequence[tuple[str, Any]], spending: Spe
             "SF-P135", "A plan needs at least one question.", try_='"SELECT COUNT(*) AS n FROM visits"'
         )
     planned: list[PlannedQuestion] = []
-    costs: dict[str, Cost] = {}
+    costs: dict[str, Cost] = {}  # of each account: questions about different regions do not add up
     tables: dict[str, Table] = {}
     seen: set[tuple[str, Any]] = set()
     for text, question in asked:
         quote = question.quote(**spending)
         free = True
         for part in getattr(quote, "parts", (quote,)):
-            population, known = part.plan.table.population, (part.plan.request, part.plan.identities)
-            tables.setdefault(population, part.plan.table)
+            known = part.plan.request, part.plan.identities
+            tables.setdefault(part.plan.table.population, part.plan.table)
             repeated = part.free or known in seen
             seen.add(known)
             free = free and repeated
-            costs[population] = costs.get(population, NOTHING) + (NOTHING if repeated else part.plan.cost)
+            for account in () if repeated else payer.find_payment(part.plan).accounts:
+                costs[account] = costs.get(account, NOTHING) + part.plan.cost
         planned.append(_describe(text, quote, free))
-    totals = [_total(payer, tables[name], cost) for name, cost in costs.items() if not tables[name].is_public]
+    totals = [_total(payer, table, costs) for table in tables.values() if not table.is_public]
     return WorkPlan(tuple(planned), tuple(totals))
 
 
@@ -114,8 +115,8 @@ def _describe(text: str, quote: Any, free: bool) -> PlannedQuestion:
     return PlannedQuestion(" ".join(text.split()), price, free, errors)
 
 
-def _total(payer: Payer, table: Table, cost: Cost) -> PopulationTotal:
-    standing = payer.standing_after(table, cost)
+def _total(payer: Payer, table: Table, costs: Mapping[str, Cost]) -> PopulationTotal:
+    standing = payer.standing_after(table, costs)
     after = None if standing.left_after is None else float(standing.left_after)
     return PopulationTotal(table.population, standing.share, float(standing.left), after)
 

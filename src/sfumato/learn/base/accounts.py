@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato.errors import BudgetError, UsageError
 from sfumato.ledger import Charge, SqliteLedger
 from sfumato.privacy.account import left, price
-from sfumato.privacy.budget import Budget
+from sfumato.privacy.budget import SIDE_SHARE, Budget
 from sfumato.privacy.events import Sequential
 from sfumato.privacy.exact import format_short
 from sfumato.privacy.neighbours import ADD_REMOVE, common_relation
@@ -36,9 +36,17 @@ class Account:
     Neighbours add or remove one row.
 
     `Account("fits.ledger", epsilon=4, delta=1e-6)` creates the file or opens it; a budget once fixed stays.
+    `side_share` is the part of its δ for runs that are charged as one (ε, δ), as in `Budget`.
     """
 
-    def __init__(self, path: str | Path, *, epsilon: Number | None = None, delta: Number = 0) -> None:
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        epsilon: Number | None = None,
+        delta: Number = 0,
+        side_share: Number = SIDE_SHARE,
+    ) -> None:
         self._path = Path(path).absolute()
         known = self._path.exists()
         if not known and epsilon is None:
@@ -46,7 +54,7 @@ class Account:
         # A file that exists keeps the budget it was created with.
         self._ledger = SqliteLedger.open(self._path) if known else SqliteLedger.create(self._path)
         if epsilon is not None:
-            self._ledger.open_account(_NAME, Budget(epsilon, delta), ADD_REMOVE.value)
+            self._ledger.open_account(_NAME, Budget(epsilon, delta, side_share), ADD_REMOVE.value)
 
     def charge(self, event: Event, about: str) -> None:
         """Charge durably before anything is read, or raise; what goes wrong after that stays charged.
@@ -60,11 +68,15 @@ class Account:
         said = {"question": about}
         self._ledger.charge(Charge((_NAME,), price(event), request, said, neighbours=ADD_REMOVE.value))
 
-    def require(self, events: Sequence[Event]) -> None:
-        """Raise before anything is charged if the budget does not hold a fit as a whole."""
+    def admits(self, events: Sequence[Event]) -> bool:
+        """Return whether the budget holds a fit as a whole."""
         fit = Sequential(tuple(events))
         common_relation([ADD_REMOVE, fit.neighbours])
-        if not self._limits.admits(self._ledger.read_spent(_NAME), price(fit)):
+        return self._limits.admits(self._ledger.read_spent(_NAME), price(fit))
+
+    def require(self, events: Sequence[Event]) -> None:
+        """Raise before anything is charged if the budget does not hold a fit as a whole."""
+        if not self.admits(events):
             raise BudgetError(
                 "SF-B101",
                 "Not enough privacy budget for this fit.",

@@ -62,7 +62,7 @@ class BoxNoise(ShapedNoise):
         return cls(half_widths, norm / epsilon)
 
     @property
-    def size(self) -> int:
+    def sums(self) -> int:
         """The number of sums in a cell."""
         return len(self.half_widths)
 
@@ -89,10 +89,6 @@ class BoxNoise(ShapedNoise):
         radii, masses = _radius_law(self.half_widths, self.scale)
         bounds = self.half_widths[place] * radii
         return float((bounds * (bounds + 1) / (2 * bounds + 1)) @ masses)
-
-    @property
-    def _drawn_per_cell(self) -> int:
-        return 2 * self.size + 1
 
     def _draw(self, count: int, source: BitSource) -> IntArray:
         # P(z) ∝ Σ e^(−r / scale) over all r ≥ N(z): a radius r in proportion to the number of points within

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from sfumato.noise.sampling.bits import BitSource
     from sfumato.noise.sampling.integers import IntArray
 
+_SHORT = 64
+"""Columns from which on rows are added up one by one, which NumPy does sooner (benchmarks/noise.py)."""
+
 Orders = tuple[int, ...]
 """The lower indices of the binomial coefficients of a term, one for each radius."""
 
@@ -84,9 +87,11 @@ class RadiusSampler:
 
     scale: Fraction
     orders: NDArray[np.int64]
-    """One row a term, one column a radius."""
+    """One row a radius, one column a term."""
     table: InversionTable | None
     """Draws the place of a term; None where there is only one."""
+    last: NDArray[np.int64]
+    """Which geometric number is the last one of each radius; the first radius takes the first ones."""
 
     @classmethod
     def build(cls, scale: Fraction, values: NDArray[np.object_]) -> RadiusSampler:
@@ -97,29 +102,37 @@ class RadiusSampler:
         terms = expand_binomials(values)
         if min(terms.values()) < 0:
             raise AssertionError("the polynomial has a negative coefficient")
-        orders = np.array(list(terms), dtype=np.int64)
-        choice = TermChoice(1 / scale, tuple(terms.values()), tuple(orders.sum(axis=1).tolist()))
+        orders = np.array(list(zip(*terms, strict=True)), dtype=np.int64)
+        choice = TermChoice(1 / scale, tuple(terms.values()), tuple(orders.sum(axis=0).tolist()))
         several = range(1, len(terms))
-        return cls(scale, orders, InversionTable.build(choice, several) if several else None)
+        table = InversionTable.build(choice, several) if several else None
+        return cls(scale, orders, table, np.cumsum(orders + 1, axis=0) - 1)
 
     @property
     def rows(self) -> int:
         """The most geometric numbers that a draw takes."""
-        degree: int = self.orders.sum(axis=1).max()
-        return int(degree) + int(self.orders.shape[1])
+        return int(self.last.max()) + 1
 
     def draw(self, count: int, source: BitSource) -> IntArray:
         """Return `count` independent draws: one row a radius."""
+        rows = self.rows
         places: Any = np.zeros(count, dtype=np.int64)
         if self.table is not None:
-            places = self.table.draw(count, source).astype(np.int64)
-        orders = self.orders.T.take(places, axis=1)
-        sums: Any = draw_geometric(self.scale, self.rows * count, source).reshape(self.rows, count)
+            places = self.table.draw(count, source)
+        sums: Any = draw_geometric(self.scale, rows * count, source).reshape(rows, count)
+        _add_up(sums)
         # The first radius takes the sum of the first orders + 1 numbers, the second of those that follow.
-        for row in range(1, self.rows):
-            sums[row] += sums[row - 1]
-        ends = np.cumsum(orders + 1, axis=0) - 1
-        taken: Any = sums.ravel().take(ends * count + np.arange(count))
+        last = self.last.take(places, axis=1)
+        taken: Any = sums.ravel().take(last * count + np.arange(count))
         taken[1:] -= taken[:-1].copy()
-        taken += orders
+        taken += self.orders.take(places, axis=1)
         return np.asarray(taken)
+
+
+def _add_up(rows: Any) -> None:
+    """Add to each row all rows before it."""
+    if rows.shape[1] < _SHORT:
+        np.add.accumulate(rows, axis=0, out=rows)
+        return
+    for row in range(1, len(rows)):
+        rows[row] += rows[row - 1]

@@ -1,4 +1,4 @@
-"""What all shaped noise has in common: the price by a norm, the release of cells, errors and intervals."""
+"""What noise for several sums has in common: price by a norm, release of cells, errors and intervals."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
 
 MOST_SUMS = 64
 """Most sums of a cell. The tables of a body grow with the third power of it (benchmarks/noise.py)."""
-_BLOCK = 2**16
-"""Numbers drawn at a time, so that arrays stay in the processor's cache. Privacy does not depend on it."""
+_BLOCK = 2**18
+"""About how many numbers are drawn at a time (benchmarks/noise.py)."""
 _POINTS = 2**16
 """Draws that stand for the law of several sums together."""
 _SEED = 20260
 
 
-class ShapedNoise(ABC):
-    """Noise for the sums of a cell together: P(z) ∝ e^(−N(z) / scale), for a norm N in whole steps.
+class JointNoise(ABC):
+    """Noise for the sums of a cell together, priced by a norm of what one unit does to them.
 
     An array has the sums of a cell along its first axis, and cells along all others; every cell has a draw of
     its own. The norms of several cells add up.
@@ -48,8 +48,66 @@ class ShapedNoise(ABC):
 
     @property
     @abstractmethod
-    def size(self) -> int:
+    def sums(self) -> int:
         """The number of sums in a cell."""
+
+    @abstractmethod
+    def input_distance(self, first: Any, second: Any) -> Fraction:
+        """Return the norm of the difference of two inputs, added up over their cells."""
+
+    @abstractmethod
+    def coverage(self, place: int, t: int) -> float:
+        """Return P(|noise| ≤ t) for the sum at one place, up to float rounding."""
+
+    @abstractmethod
+    def expected_error(self, place: int = 0) -> float:
+        """Return the mean of |noise| for the sum at one place."""
+
+    @abstractmethod
+    def _draw(self, count: int, source: BitSource) -> IntArray:
+        """Return `count` independent draws, one column each."""
+
+    @property
+    @abstractmethod
+    def _block(self) -> int:
+        """The number of cells drawn at a time, which bounds memory. Privacy does not depend on it."""
+
+    def event(self, norm: int) -> KNorm:
+        """Return the price where one unit moves all cells together by at most this norm."""
+        return KNorm(self.scale, norm)
+
+    def release(self, exact: Any, *, norm: int | None = None, source: BitSource = OS) -> IntArray:
+        """Return the exact integers plus fresh noise. `norm`, as priced, is for auditors only."""
+        values = parse_integers(exact)
+        if not values.ndim or len(values) != self.sums:
+            raise UsageError(
+                "SF-N628",
+                "The sums and the noise differ in number.",
+                got=f"shape {values.shape}",
+                expected=f"{self.sums} sums along the first axis",
+            )
+        return observed(self, values, norm, lambda: self._noisy(values, source))
+
+    def half_width(self, place: int, confidence: Number) -> int:
+        """Return the smallest t with P(|noise| ≤ t) ≥ confidence for the sum at one place."""
+        level = float(parse_confidence(confidence))
+        return _least(lambda t: self.coverage(place, t) >= level)
+
+    def _noisy(self, values: IntArray, source: BitSource) -> IntArray:
+        cells = values.size // self.sums
+        return add_noise(values, self._draw_blocks(cells, source).reshape(values.shape))
+
+    def _draw_blocks(self, count: int, source: BitSource) -> IntArray:
+        if count <= self._block:
+            return self._draw(count, source)
+        sizes = (min(self._block, count - start) for start in range(0, count, self._block))
+        return np.concatenate([self._draw(size, source) for size in sizes], axis=1)
+
+
+class ShapedNoise(JointNoise):
+    """Noise with P(z) ∝ e^(−N(z) / scale), for a norm N in whole steps."""
+
+    __slots__ = ()
 
     @property
     @abstractmethod
@@ -60,53 +118,19 @@ class ShapedNoise(ABC):
     def norms(self, moves: IntArray) -> IntArray:
         """Return N of each column."""
 
-    @abstractmethod
-    def coverage(self, place: int, t: int) -> float:
-        """Return P(|z| ≤ t) for the sum at one place, to about the precision of doubles."""
-
-    @abstractmethod
-    def expected_error(self, place: int = 0) -> float:
-        """Return the mean of |z| for the sum at one place."""
-
-    @abstractmethod
-    def _draw(self, count: int, source: BitSource) -> IntArray:
-        """Return `count` independent draws, one column each."""
-
     @property
-    @abstractmethod
-    def _drawn_per_cell(self) -> int:
-        """About how many numbers a draw takes."""
-
-    def event(self, norm: int) -> KNorm:
-        """Return the price where one unit moves all cells together by at most this norm."""
-        return KNorm(self.scale, norm)
-
-    def release(self, exact: Any, *, norm: int | None = None, source: BitSource = OS) -> IntArray:
-        """Return the exact integers plus fresh noise. `norm`, as priced, is for auditors only."""
-        values = parse_integers(exact)
-        if not values.ndim or len(values) != self.size:
-            raise UsageError(
-                "SF-N628",
-                "The sums and the noise differ in number.",
-                got=f"shape {values.shape}",
-                expected=f"{self.size} sums along the first axis",
-            )
-        return observed(self, values, norm, lambda: self._noisy(values, source))
+    def _block(self) -> int:
+        return max(1, _BLOCK // (2 * self.sums + 2))
 
     def input_distance(self, first: Any, second: Any) -> Fraction:
-        """Return the norm of the difference of two inputs, added up over their cells."""
+        """Return N of the difference of two inputs, added up over their cells."""
         apart = np.asarray(first, dtype=object) - np.asarray(second, dtype=object)
-        return Fraction(sum(map(int, self.norms(apart.reshape(self.size, -1)))))
+        return Fraction(sum(map(int, self.norms(apart.reshape(self.sums, -1)))))
 
     @property
     def variances(self) -> Floats:
         """The variance of the noise of each sum."""
         return np.diagonal(self.covariance)
-
-    def half_width(self, place: int, confidence: Number) -> int:
-        """Return the smallest t with P(|z| ≤ t) ≥ confidence for the sum at one place."""
-        level = float(parse_confidence(confidence))
-        return _least(lambda t: self.coverage(place, t) >= level)
 
     def combined_half_width(self, weights: Any, confidence: Number) -> float:
         """Return a t with P(|Σ w·z| ≤ t) near the confidence: by one sum's law, else by 65,536 draws."""
@@ -124,15 +148,6 @@ class ShapedNoise(ABC):
         They say how far off an answer may be that was already given.
         """
         return np.asarray(self._draw_blocks(count, _SeededSource(_SEED)), dtype=np.float64)
-
-    def _noisy(self, values: IntArray, source: BitSource) -> IntArray:
-        cells = values.size // self.size
-        return add_noise(values, self._draw_blocks(cells, source).reshape(values.shape))
-
-    def _draw_blocks(self, count: int, source: BitSource) -> IntArray:
-        block = max(1, _BLOCK // self._drawn_per_cell)
-        sizes = [block] * (count // block) + [count % block] * (count % block > 0)
-        return np.concatenate([self._draw(size, source) for size in sizes], axis=1)
 
 
 class _SeededSource:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from sfumato.errors import UsageError
 from sfumato.noise.additive import parse_scale
 from sfumato.noise.bodies.radius import RadiusSampler, expand_binomials
 from sfumato.noise.bodies.shaped import ShapedNoise, require_few
+from sfumato.noise.laplace import draw_laplace
 from sfumato.noise.sampling.bits import draw_between_each
 from sfumato.privacy.canonical import tagged
 
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
 _GRID = 1200
 """About how many radii along each axis the law of one sum is added up over. Wider laws are stretched. It is
 only used to say how large the noise is."""
+_TRIES = 256
+"""Least number of proposals at once, so that few pairs seldom take a second round (benchmarks/noise.py).
+Privacy does not depend on it."""
 
 
 @tagged("Simplices", "columns", "scale")
@@ -65,7 +69,7 @@ class SimplicesNoise(ShapedNoise):
                 got=str(self.columns),
             )
         object.__setattr__(self, "columns", tuple(map(int, self.columns)))
-        require_few(self.size)
+        require_few(self.sums)
         object.__setattr__(self, "scale", parse_scale(self.scale, "scale"))
 
     @classmethod
@@ -74,7 +78,7 @@ class SimplicesNoise(ShapedNoise):
         return cls(columns, norm / epsilon)
 
     @property
-    def size(self) -> int:
+    def sums(self) -> int:
         """The number of sums in a cell: the total and all parts."""
         return 1 + sum(self.columns)
 
@@ -122,47 +126,70 @@ class SimplicesNoise(ShapedNoise):
         owner = [0, *(parts for parts in self.columns for _ in range(parts))][place]
         return laws[owner], stretch
 
-    @property
-    def _drawn_per_cell(self) -> int:
-        return 2 * self.size + 2
-
     def _draw(self, count: int, source: BitSource) -> IntArray:
+        if len(self.columns) < 2:
+            return self._draw_column(count, source)
         # Positive parts of p and negative ones of q in all: as for a box, p + q has the law of a radius, and
         # p − q is the total. Given both, columns are independent, and all their points equally likely.
         high, low = _sampler(self.columns, self.scale).draw(count, source)
-        if not self.columns:
-            return np.asarray(high - low)[None]
-        parts = _draw_parts(self.size - 1, high, low, source)
-        drawn: Any = np.concatenate([(high - low)[None], parts])
-        pairs = _pairs(self.columns)
-        found: IntArray = _accept(drawn, pairs, high, low, source) if pairs else drawn
-        return found
+        places = _list_places(self.columns)
+        found: Any = np.empty((self.sums, count), dtype=high.dtype)
+        found[0] = high - low
+        if places.alone.size:
+            found[places.alone] = draw_between_each(-low, high, source, places.alone.shape)
+        if places.first.size:
+            found[places.first], found[places.second] = _draw_pairs(places.first.size, high, low, source)
+        return np.asarray(found)
+
+    def _draw_column(self, count: int, source: BitSource) -> IntArray:
+        """Return draws for one column or none, whose parts are independent Laplace noise."""
+        # The part that is not released stands first, and then the total of all of them in its place.
+        parts: Any = draw_laplace(self.scale, self.sums * count, source).reshape(self.sums, count)
+        return np.concatenate([parts.sum(axis=0, keepdims=True), parts[1:]])
 
 
-def _accept(drawn: Any, pairs: list[int], high: Any, low: Any, source: BitSource) -> Any:
-    """Draw pairs again until their last part, too, lies from −low to high. At least half of all pairs do."""
-    first, most, least = np.array(pairs), np.tile(high, len(pairs)), np.tile(low, len(pairs))
-    both = [drawn[places].ravel() for places in (first, first + 1)]
-    refused = np.arange(len(most))
-    while refused.size:
-        # The last part lies below −low where the others exceed high together, and the other way round.
-        sums, highest, lowest = both[0][refused] + both[1][refused], most[refused], least[refused]
-        refused = refused[(sums > highest) | (sums < -lowest)]
-        again: Any = _draw_parts(2, most[refused], least[refused], source)
-        both[0][refused], both[1][refused] = again
-    for places, parts in zip((first, first + 1), both, strict=True):
-        drawn[places] = parts.reshape(len(pairs), -1)
-    return drawn
+def _draw_pairs(pairs: int, high: Any, low: Any, source: BitSource) -> tuple[Any, Any]:
+    """Return the first and the second parts of pairs, such that the last ones, too, lie from −low to high."""
+    one, other, fits = _propose_pairs(pairs, high, low, source)
+    left = np.flatnonzero(~fits)
+    while left.size:
+        cells = left % len(high)
+        one[left], other[left], fits = _propose_pairs(1, high.take(cells), low.take(cells), source)
+        left = left[~fits]
+    return one.reshape(pairs, -1), other.reshape(pairs, -1)
 
 
-def _draw_parts(parts: int, high: Any, low: Any, source: BitSource) -> IntArray:
-    """Return so many rows of uniform integers from −low to high."""
-    return draw_between_each(np.tile(-low, (parts, 1)), np.tile(high, (parts, 1)), source)
+def _propose_pairs(pairs: int, high: Any, low: Any, source: BitSource) -> tuple[Any, Any, NDArray[np.bool_]]:
+    """Return the first and the second parts of so many pairs a cell, and which of the pairs fit."""
+    size = pairs * len(high)
+    # Few pairs are proposed several times at once, and the first proposal that fits is taken.
+    tries = 1 + _TRIES // size
+    one, other = draw_between_each(-low, high, source, (2, tries, pairs))
+    # The last part lies below −low where the others exceed high together, and the other way round. At least
+    # half of all proposals fit.
+    sums = one + other
+    fits = (sums <= high) & (sums >= -low)
+    if tries == 1:
+        return one.reshape(size), other.reshape(size), fits.reshape(size)
+    taken = fits.reshape(tries, size).argmax(axis=0) * size + np.arange(size)
+    return one.take(taken), other.take(taken), fits.take(taken)
 
 
-def _pairs(columns: tuple[int, ...]) -> list[int]:
-    """Return the place of the first part of each column that has two."""
-    return [first for parts, first in zip(columns, _first_parts(columns), strict=True) if parts == 2]
+class _Places(NamedTuple):
+    """Where the parts of columns stand in a cell."""
+
+    alone: NDArray[np.intp]
+    """Parts of columns that have one."""
+    first: NDArray[np.intp]
+    """First parts of columns that have two."""
+    second: NDArray[np.intp]
+
+
+@lru_cache(maxsize=64)
+def _list_places(columns: tuple[int, ...]) -> _Places:
+    """Return where the parts of these columns stand."""
+    firsts, parts = np.array(_first_parts(columns), dtype=np.intp), np.array(columns)
+    return _Places(firsts[parts == 1], firsts[parts == 2], firsts[parts == 2] + 1)
 
 
 def _first_parts(columns: tuple[int, ...]) -> list[int]:

@@ -5,6 +5,7 @@ No state is kept in this process, so forks and threads can never share or repeat
 
 from __future__ import annotations
 
+import math
 import os
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -64,29 +65,43 @@ def draw_uniform(bound: int, count: int, source: BitSource) -> NDArray[np.int64]
     return draw_below_each(np.full(count, bound, dtype=np.uint64), source).astype(np.int64)
 
 
-def draw_between_each(low: IntArray, high: IntArray, source: BitSource) -> IntArray:
-    """Return a uniform integer from each low to its high, both included; far ones as Python integers."""
+def draw_between_each(
+    low: IntArray, high: IntArray, source: BitSource, rows: tuple[int, ...] = ()
+) -> IntArray:
+    """Return a uniform integer from each low to its high, both included; far ones as Python integers.
+
+    With `rows`, so many of each along leading axes.
+    """
+    shape = (*rows, *low.shape)
     if low.dtype == object or high.dtype == object:
-        ends = zip(low.ravel().tolist(), high.ravel().tolist(), strict=True)
+        lows, highs = (np.broadcast_to(each, shape).ravel().tolist() for each in (low, high))
+        ends = zip(lows, highs, strict=True)
         found: Any = np.array([least + _draw_wide(most - least + 1, source) for least, most in ends], object)
-        return np.asarray(found.reshape(low.shape), dtype=object)
+        return np.asarray(found.reshape(shape), dtype=object)
     # A difference that wrapped around is right when read as unsigned.
-    widths = np.subtract(high, low).view(np.uint64).ravel() + np.uint64(1)
-    draw = _draw_half_words if widths.max(initial=np.uint64(1)) <= _HALF else draw_below_each
-    return np.add(low, draw(widths, source).view(np.int64).reshape(low.shape))
+    widths = np.subtract(high, low).view(np.uint64) + np.uint64(1)
+    if widths.max(initial=np.uint64(1)) <= _HALF:
+        drawn = _draw_half_words(widths, shape, source)
+    else:
+        drawn = draw_below_each(np.broadcast_to(widths, shape).ravel(), source).reshape(shape)
+    return np.add(low, drawn.view(np.int64))
 
 
-def _draw_half_words(bounds: NDArray[np.uint64], source: BitSource) -> NDArray[np.uint64]:
+def _draw_half_words(
+    bounds: NDArray[np.uint64], shape: tuple[int, ...], source: BitSource
+) -> NDArray[np.uint64]:
     """Return a uniform integer below each bound of at most 2^32, by products and half the bits (Lemire)."""
     # Of all products word · bound whose upper half is one number, those with a lower half of at least
     # 2^32 mod bound are ⌊2^32 / bound⌋ for every number. The others are drawn again.
-    words = source.words(-(-bounds.size // 2)).view(np.uint32)[: bounds.size]
+    count = math.prod(shape)
+    words = source.words(-(-count // 2)).view(np.uint32)[:count].reshape(shape)
     products = words * bounds
     doubtful = np.flatnonzero((products & _LOWER) < bounds)
-    refused = doubtful[(products[doubtful] & _LOWER) < _HALF % bounds[doubtful]]
+    few = np.broadcast_to(bounds, shape).flat[doubtful]
+    refused = np.flatnonzero((products.flat[doubtful] & _LOWER) < _HALF % few)
     found: NDArray[np.uint64] = products >> np.uint64(32)
     if refused.size:
-        found[refused] = _draw_half_words(bounds[refused], source)
+        found.flat[doubtful[refused]] = _draw_half_words(few[refused], refused.shape, source)
     return found
 
 

@@ -20,6 +20,8 @@ def parse_integers(values: Any) -> IntArray:
     array = np.asarray(values) if hasattr(values, "dtype") else _as_objects(values)
     if not array.size:
         raise UsageError("SF-N203", "There are no values to add noise to.", got=f"shape {array.shape}")
+    if array.dtype == np.int64:
+        return array
     if array.dtype == object:
         return _from_objects(array)
     if array.dtype.kind not in "iu":

@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
 from sfumato.curator.catalog.columns import between, one_of, text
 from sfumato.curator.catalog.schema_file import Schema
 from sfumato.curator.payer import population_account
 from sfumato.errors import UsageError
+from sfumato.lab.budget_view import view_population
 from sfumato.privacy.bound_choice import choose
-from sfumato.privacy.budget import Budget
+from sfumato.privacy.budget import SIDE_SHARE, Budget
 from sfumato.privacy.graph_units import Edge, Node
 from sfumato.privacy.neighbours import ADD_REMOVE, REPLACE_ONE
 from sfumato.privacy.units import PUBLIC, ROW, Unit
@@ -79,13 +81,21 @@ class TypedColumn:
     values: str = ""
     missing: str = ""
     constant: bool = False
+    region: bool = False
+    """Whether people of each listed value are a region with a budget of its own."""
     choose: str = ""
     """The ε for having both bounds chosen privately; empty for bounds that are typed."""
     in_csv: bool = False
 
+    @property
+    def names_regions(self) -> bool:
+        """Whether the values of the column are regions. Only those of a list can be."""
+        return self.region and self.kind == "list"
+
     def read(self) -> DeclaredColumn | UnboundedColumn:
         """Return the declared column, or refuse what cannot be read, by the name of the column."""
-        rules: dict[str, Any] = {"constant": self.constant}
+        # A person is in one region, so a column that names regions is the same in all rows of a person.
+        rules: dict[str, Any] = {"constant": self.constant or self.names_regions}
         match self.kind:
             case "number" if self.choose.strip():
                 return self._read_chosen(rules)
@@ -143,6 +153,10 @@ class TypedDeclaration:
     """The population that shares its budget with this table; empty for one that is named by its column."""
     epsilon: str = ""
     delta: str = ""
+    side_share: str = ""
+    """The part of δ for what has a δ of its own; empty for one half."""
+    seen_price: str = ""
+    """The price of chosen bounds that stood on the page when the form was sent."""
     twin: str = ""
     """Whether a stand-in of made-up rows is published too: not, as declared, or with what ρ buys."""
     twin_rho: str = ""
@@ -158,15 +172,34 @@ class TypedDeclaration:
             return None
 
     @property
-    def choice_price(self) -> str:
-        """What all bounds to be chosen cost together; empty where there are none, or an ε cannot be read."""
-        typed = [self.choose_rows] if self.protects == "column" else []
-        typed += [each.choose for each in self.columns if each.kind == "number" and not self.is_graph]
+    def choices(self) -> tuple[tuple[str, Decimal], ...]:
+        """What is to be chosen privately, each with its ε; none where an ε cannot be read."""
+        typed = [("rows of one person", self.choose_rows)] if self.protects == "column" else []
+        if not self.is_graph:
+            typed += [(each.name, each.choose) for each in self.columns if each.kind == "number"]
         try:
-            spent = sum(read_typed_number(each, "ε") for each in typed if each.strip())
+            return tuple((what, read_typed_number(each, "ε")) for what, each in typed if each.strip())
         except UsageError:
-            return ""
-        return f"ε = {spent.normalize():f}" if spent else ""
+            return ()
+
+    @property
+    def choice_epsilon(self) -> Decimal:
+        """What all bounds to be chosen cost together."""
+        return sum((epsilon for _, epsilon in self.choices), Decimal(0))
+
+    @property
+    def choice_price(self) -> str:
+        """What all bounds to be chosen cost together, in words; empty where there are none."""
+        return f"ε = {self.choice_epsilon.normalize():f}" if self.choice_epsilon else ""
+
+    def find_left(self, lab: Lab) -> float | None:
+        """Return the ε that is left to those who would pay; of a new budget, all of it. None if unknown."""
+        account = population_account(
+            self.population or (self.unit if self.protects == "column" else self.table)
+        )
+        if account in lab.ledger.list_accounts():
+            return view_population(lab.ledger, account).left_epsilon
+        return None if self.budget is None else float(self.budget.epsilon)
 
     def read_schema(self) -> Schema:
         """Return what is declared, as a schema file would say it."""
@@ -202,7 +235,8 @@ class TypedDeclaration:
             return _GRAPHS[self.protects](self.left, self.right, degree, of)
         if self.protects != "column" or not self.unit:
             raise wrong_field_error("who is protected", "the column that names a person")
-        return Unit(self.unit, self._read_max_rows(), of)
+        regions = [each.name for each in self.columns if each.names_regions]
+        return Unit(self.unit, self._read_max_rows(), of, regions=regions)
 
     def _read_max_rows(self) -> int | BoundChoice:
         if not self.choose_rows.strip():
@@ -217,7 +251,9 @@ class TypedDeclaration:
         if not self.epsilon.strip() and not self.delta.strip():
             return None
         epsilon = read_typed_number(self.epsilon, "ε")
-        return Budget(epsilon, read_typed_number(self.delta, "δ") if self.delta.strip() else 0)
+        delta = read_optional_number(self.delta, "δ") or 0
+        side = read_optional_number(self.side_share, "part of δ for discovered keys")
+        return Budget(epsilon, delta, SIDE_SHARE if side is None else side)
 
 
 def begin_declaration(context: ServerContext, source: str) -> TypedDeclaration:
@@ -245,6 +281,8 @@ def read_declaration(context: ServerContext, fields: Mapping[str, str]) -> Typed
         "population",
         "epsilon",
         "delta",
+        "side_share",
+        "seen_price",
         "twin",
         "twin_rho",
     )
@@ -277,8 +315,8 @@ def _read_column(empty: TypedColumn, at: int, fields: Mapping[str, str]) -> Type
         for name in ("low", "high", "step", "values", "missing", "choose")
     }
     kind = fields.get(f"kind-{at}", "")
-    constant = bool(fields.get(f"constant-{at}"))
-    return replace(empty, kind=kind if kind in KINDS else "", constant=constant, **said)
+    said |= {name: bool(fields.get(f"{name}-{at}")) for name in ("constant", "region")}
+    return replace(empty, kind=kind if kind in KINDS else "", **said)
 
 
 def _read_text(typed: str, _: str) -> str:

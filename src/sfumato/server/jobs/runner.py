@@ -60,6 +60,8 @@ class JobRunner:
         if self._thread is not None:
             self._thread.join()
         self._thread = None
+        for process, _ in self._running:  # somebody has to take note of its end, if this server lives so long
+            threading.Thread(target=process.wait, name=f"job process {process.pid}", daemon=True).start()
 
     def end_jobs(self) -> None:
         """End the processes of jobs that this runner started. What they charged stays charged."""

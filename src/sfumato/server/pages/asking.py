@@ -124,7 +124,7 @@ def _tune(request: Request, visitor: Visitor, context: ServerContext, form: AskF
                 "SF-W183", "A number is needed here, above zero.", field="ε for tuning", try_="0.05"
             )
         payer = choose_payer(context, visitor, form.project)
-        tune_question(context, payer, question, tuned, f"{form.make_key()} tune")
+        tune_question(context, payer, question, tuned, f"{form.make_key()} tune", form.read_spend())
     except SfumatoError as problem:
         return show_page(request, visitor, context, form, problem=problem)
     return show_quoted(request, visitor, context, form, asked=True)
@@ -168,7 +168,7 @@ def show_quoted(
         question, spend = form.read_question(), form.read_spend()
         payer = choose_payer(context, visitor, form.project)
         session = open_session(context, payer)
-        tuning = price_tuning(session, question)
+        tuning = price_tuning(session, question, spend)
         if tuning is not None:  # until it is bought, there are no bounds to quote the question with
             question = question.model_copy(update={"tuned": None})
         quoted = quote_question(session, question, spend)
@@ -182,11 +182,11 @@ def show_quoted(
     return show_page(request, visitor, context, form, built=built, **found)
 
 
-def price_tuning(session: Session, question: QuestionBody) -> dict[str, Any] | None:
+def price_tuning(session: Session, question: QuestionBody, spend: SpendBody) -> dict[str, Any] | None:
     """Return the quote for picking a question's bounds; None where none are wished, or they are bought."""
     if question.tuned is None:
         return None
-    quoted = quote_tuning(session, question, question.tuned)
+    quoted = quote_tuning(session, question, question.tuned, spend)
     return None if quoted["free"] else quoted
 
 

@@ -74,6 +74,9 @@ def _write_error(half: float | None) -> str:
 
 
 def _explain_refusal(quoted: dict[str, Any], left: float | None) -> str:
+    if quoted.get("unpaid"):
+        asked = quoted["unpaid"]
+        return f"Tuning would leave too little for the question at {asked}. Spend less on one of them."
     rest = "" if left is None else f" ε = {format_bound(left, up=True)} is left at most."
     price = quoted.get("price", "this")
     return f"Not enough is left for {price}.{rest} Spend less, or ask the steward for more."

@@ -71,7 +71,7 @@ def begin_form(
         typed = begin_declaration(context, source)
     except SfumatoError as problem:
         return show_sources(request, visitor, context, problem)
-    return show_form(request, visitor, typed)
+    return show_form(request, visitor, context, typed)
 
 
 @router.post("/register/check")
@@ -82,8 +82,8 @@ def check_form(request: Request, visitor: Steward, context: Context, fields: Ste
         typed.read_twin()
         report = check_table(context, typed.table.strip(), read_source(typed.source), typed.read_schema())
     except SfumatoError as problem:
-        return show_form(request, visitor, typed, problem=problem)
-    return show_form(request, visitor, typed, report=report)
+        return show_form(request, visitor, context, typed, problem=problem)
+    return show_form(request, visitor, context, typed, report=report)
 
 
 @router.post("/register")
@@ -94,10 +94,12 @@ def register_form(
     typed = read_declaration(context, fields)
     name = typed.table.strip()
     try:
-        twin = typed.read_twin()
-        report = register_table(context, name, read_source(typed.source), typed.read_schema())
+        twin, said = typed.read_twin(), typed.read_schema()
+        if typed.choice_price != typed.seen_price:  # typed without scripts, or changed since
+            return show_form(request, visitor, context, typed)
+        report = register_table(context, name, read_source(typed.source), said)
     except SfumatoError as problem:
-        return show_form(request, visitor, typed, problem=problem)
+        return show_form(request, visitor, context, typed, problem=problem)
     return render(
         request,
         visitor,
@@ -109,6 +111,14 @@ def register_form(
         chosen=list_chosen(context, name),
         table=name,
         twin=twin,
+    )
+
+
+@router.post("/register/price")
+def show_price(request: Request, visitor: Steward, context: Context, fields: StewardFields) -> HTMLResponse:
+    """Return what registering would charge for bounds that are chosen privately, as a part of the form."""
+    return render(
+        request, visitor, "register_price.html", **_view_price(context, read_declaration(context, fields))
     )
 
 
@@ -135,6 +145,7 @@ def show_sources(
 def show_form(
     request: Request,
     visitor: Visitor,
+    context: ServerContext,
     typed: TypedDeclaration,
     *,
     problem: SfumatoError | None = None,
@@ -142,12 +153,12 @@ def show_form(
 ) -> HTMLResponse:
     """Return the form as it was typed, with a report or with what is wrong."""
     facts: dict[str, Any] = {
-        "form": typed,
         "kinds": KINDS,
         "protects": PROTECTS,
         "twins": TWINS,
         "report": report,
         **_view_odds(typed),
+        **_view_price(context, typed),
     }
     return render(request, visitor, "register_form.html", problem=problem, **facts)
 
@@ -156,6 +167,12 @@ def _view_odds(typed: TypedDeclaration) -> dict[str, Any]:
     budget = typed.budget
     drawn = None if budget is None else draw_odds(budget.epsilon, budget.delta)
     return {"budget": budget, "odds": drawn, "icon_key": icon_key}
+
+
+def _view_price(context: ServerContext, typed: TypedDeclaration) -> dict[str, Any]:
+    """Return the form with what is left to those who pay for bounds that are chosen, if any are."""
+    left = typed.find_left(context.lab) if typed.choice_price else None
+    return {"form": typed, "left": left, "enough": left is None or typed.choice_epsilon <= left}
 
 
 def _keep_file(context: ServerContext, file: UploadFile) -> str:

@@ -66,6 +66,8 @@ class DiffusionSplit(viz.NamedLines):
     batch_size: int
     rows: int
     """The declared number of rows."""
+    as_one: bool = False
+    """Whether ε and δ are charged for the whole fit, because its curve would not be admitted."""
 
     @property
     def event(self) -> Event:
@@ -90,8 +92,9 @@ class DiffusionSplit(viz.NamedLines):
 
     def _lines(self) -> list[tuple[str, str]]:
         run = f"{self.steps:,} steps, batches of {self.batch_size:,} out of {self.rows:,}"
+        way = "as one run, all of δ from the part for side δ" if self.as_one else "for all of it"
         return [
-            ("price", f"ε = {float(self.epsilon):.4g}, δ = {float(self.delta):.3g} for all of it"),
+            ("price", f"ε = {float(self.epsilon):.4g}, δ = {float(self.delta):.3g} {way}"),
             (self.bought, f"ε = {self.first_epsilon:.4g} by itself, at the same δ"),
             ("training", f"ε = {self.training_epsilon:.4g} by itself, at the same δ: {run}"),
             ("noise", f"{self.multiplier:.4g} clipping norms on every sum of gradients"),

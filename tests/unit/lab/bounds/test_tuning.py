@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.errors import SfumatoError
+from sfumato.errors import EngineError, SfumatoError
 from sfumato.lab.bounds.tuning import PickedBounds
 from sfumato.lab.query import Query, TunedQuery
 from sfumato.lab.session import Session
@@ -229,6 +229,58 @@ def test_tuning_is_quoted_and_what_no_epsilon_serves_is_free(session: Session) -
 def test_rows_in_many_groups_are_no_more_than_are_used(session: Session) -> None:
     """Bounds that allow more rows than the table uses of a unit cost nothing, so they are not avoided."""
     tuned = session.question("SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward").tune(
-        epsilon=5, for_epsilon=10**6
+        epsilon=5, for_epsilon=800
     )
     assert tuned.picked.groups * (tuned.picked.rows or 0) >= 12
+
+
+def test_tuning_that_would_leave_too_little_is_refused_for_nothing(tmp_path: Any) -> None:
+    lab = sf.create(tmp_path / "lab")
+    unit = sf.Unit("who", max_rows=20)
+    lab.register("visits", VISITS, unit=unit, columns=COLUMNS, budget=sf.Budget(epsilon=1))
+    query = lab.session().question("SELECT COUNT(*) AS n FROM visits")
+    charges = lab.verify().charges
+    refused = refuse(partial(query.tune, epsilon=0.25, for_epsilon=0.8))
+    assert (refused.code, refused.facts["left"]) == ("SF-B105", "ε = 1 now, ε = 0.75 after tuning")
+    assert refused.facts["try"] == "epsilon=0.75 or less for the question"
+    assert refuse(lambda: query.tuning(then={"share": 0.9}).release(epsilon=0.25)).code == "SF-B105"
+    quoted = query.tuning(0.8).quote(epsilon=0.25)
+    assert (quoted.admitted, quoted.to_dict()["unpaid"]) == (False, "ε = 0.8")
+    assert "too little would be left for the question at ε = 0.8" in str(quoted)
+    # Tuning that alone is too dear is refused as any question is.
+    assert refuse(partial(query.tune, epsilon=2, for_epsilon=0.1)).code == "SF-B101"
+    assert lab.verify().charges == charges
+    # Just enough is enough, an error that is wished for has no price before the bounds are known, and what
+    # was tuned is free, however little is left.
+    assert query.tuning(then={"error": {"n": 1}}).quote(epsilon=0.25).admitted
+    tuned = query.tune(epsilon=0.25, for_epsilon=0.75)
+    tuned.release(epsilon=0.75)
+    assert query.tune(epsilon=0.25, for_epsilon=0.75).picked.receipt.replayed
+    assert query.tuning(0.75).find_answer(epsilon=0.25) is not None
+    assert query.tuning(0.75).find_answer(epsilon=0.125) is None
+
+
+def test_without_a_spend_for_the_question_only_tuning_must_be_affordable(tmp_path: Any) -> None:
+    lab = sf.create(tmp_path / "lab")
+    unit = sf.Unit("who", max_rows=20)
+    lab.register("visits", VISITS, unit=unit, columns=COLUMNS, budget=sf.Budget(epsilon=1, delta=1e-6))
+    assert lab.session().question("SELECT COUNT(*) AS n FROM visits").tune(epsilon=0.5).picked.rows
+
+
+def test_tuning_that_was_charged_and_never_read_is_begun_again(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was charged already, so that what is left has to pay for the question alone."""
+    lab = sf.create(tmp_path / "lab")
+    unit = sf.Unit("who", max_rows=20)
+    lab.register("visits", VISITS, unit=unit, columns=COLUMNS, budget=sf.Budget(epsilon=1))
+    query = lab.session().question("SELECT COUNT(*) AS n FROM visits")
+    with monkeypatch.context() as broken:
+        broken.setattr(lab.engine, "run", fail)
+        assert refuse(partial(query.tune, epsilon=0.25, for_epsilon=0.75)).code == "SF-X901"
+    assert lab.session().question("SELECT SUM(cost) AS s FROM visits").quote(epsilon=0.1).left == 0.75
+    assert query.tune(epsilon=0.25, for_epsilon=0.75).release(epsilon=0.75)
+
+
+def fail(*_: Any) -> Any:
+    raise EngineError("SF-C226", "The database cannot be reached.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from fractions import Fraction
 from typing import Any
 
@@ -13,6 +14,8 @@ from scipy.stats import chi2
 from sfumato.errors import UsageError
 from sfumato.noise import BoxNoise, LaplaceNoise, SimplicesNoise
 from sfumato.noise.bodies.shaped import MOST_SUMS, ShapedNoise
+from sfumato.noise.bodies.simplices import _draw_pairs
+from sfumato.noise.sampling.bits import OS
 from sfumato.privacy.canonical import canonical_json
 from sfumato.privacy.events import KNorm
 
@@ -34,7 +37,7 @@ WIDE = [BoxNoise((1000, 1), Fraction(90)), SimplicesNoise((2, 1), Fraction(500))
 
 
 def zeros(noise: ShapedNoise, cells: int) -> Any:
-    return np.zeros((noise.size, cells), dtype=np.int64)
+    return np.zeros((noise.sums, cells), dtype=np.int64)
 
 
 def lattice(size: int, reach: int) -> Any:
@@ -45,12 +48,12 @@ def lattice(size: int, reach: int) -> Any:
 @pytest.mark.parametrize("noise", NOISES, ids=str)
 def test_draws_have_the_law_of_the_norm(noise: ShapedNoise) -> None:
     """Pearson's statistic over the points near 0 that are common, each against e^(−N/scale)."""
-    reach = {1: 12, 2: 6, 3: 4, 4: 3, 5: 2}[noise.size]
-    points = lattice(noise.size, reach)
+    reach = {1: 12, 2: 6, 3: 4, 4: 3, 5: 2}[noise.sums]
+    points = lattice(noise.sums, reach)
     weights = np.exp(-noise.norms(points).astype(float) / float(noise.scale))
     drawn = noise.release(zeros(noise, DRAWS))
     inside = (np.abs(drawn) <= reach).all(axis=0)
-    place = np.ravel_multi_index(tuple((drawn[:, inside] + reach).astype(int)), (2 * reach + 1,) * noise.size)
+    place = np.ravel_multi_index(tuple((drawn[:, inside] + reach).astype(int)), (2 * reach + 1,) * noise.sums)
     counts = np.bincount(place, minlength=points.shape[1])
     common = weights / weights.sum() * inside.sum() >= 30
     expected = weights[common] / weights[common].sum() * counts[common].sum()
@@ -59,10 +62,45 @@ def test_draws_have_the_law_of_the_norm(noise: ShapedNoise) -> None:
     assert statistic < chi2.isf(FALSE_ALARM, common.sum() - 1)
 
 
+def assert_uniform(found: Any, points: set[tuple[int, ...]]) -> None:
+    """All points are seen equally often, and no others."""
+    counts = Counter(map(tuple, found.tolist()))
+    assert set(counts) == points
+    each = len(found) / len(points)
+    statistic = sum((count - each) ** 2 / each for count in counts.values())
+    assert statistic < chi2.isf(FALSE_ALARM, len(points) - 1)
+
+
+@pytest.mark.parametrize(("high", "low"), [(1, 0), (3, 0), (0, 4), (3, 2), (2, 5)])
+@pytest.mark.parametrize("cells", [4, 20_000])
+def test_pairs_are_all_points_of_their_column_equally_often(high: int, low: int, cells: int) -> None:
+    """Three parts from −low to high that add up to high − low: by enumeration, in few cells and in many."""
+    axis, total = range(-low, high + 1), high - low
+    points = {(a, b) for a in axis for b in axis if total - a - b in axis}
+    most, least = np.full(cells, high), np.full(cells, low)
+    drawn = [_draw_pairs(2, most, least, OS) for _ in range(max(1, 8000 // cells))]
+    assert_uniform(
+        np.stack([np.stack(each, axis=-1).reshape(-1, 2) for each in drawn]).reshape(-1, 2), points
+    )
+
+
+@pytest.mark.parametrize("noise", [BoxNoise((1, 1), 1), SimplicesNoise((2,), 1), SimplicesNoise((1, 2), 1)])
+def test_few_cells_at_a_time_have_the_same_law(noise: ShapedNoise) -> None:
+    """Norms of 6,000 draws, three at a time, against the norms of all points: N has few values."""
+    points = lattice(noise.sums, 14 if noise.sums < 4 else 9)
+    norms = noise.norms(points).astype(int)
+    law = np.bincount(norms, weights=np.exp(-norms))[:7] / np.exp(-norms).sum()
+    drawn = np.concatenate([noise.release(zeros(noise, 3)) for _ in range(2000)], axis=1)
+    seen = np.bincount(noise.norms(drawn).astype(int), minlength=7)
+    expected, seen = np.append(law, 1 - law.sum()) * 6000, np.append(seen[:7], seen[7:].sum())
+    used = expected > 5
+    assert float(((seen - expected) ** 2 / expected)[used].sum()) < chi2.isf(FALSE_ALARM, used.sum())
+
+
 @pytest.mark.parametrize("noise", NOISES, ids=str)
 def test_the_norm_is_symmetric_and_subadditive(noise: ShapedNoise) -> None:
     rng = np.random.default_rng(4)
-    one, other = rng.integers(-9, 10, (2, noise.size, 4000))
+    one, other = rng.integers(-9, 10, (2, noise.sums, 4000))
     norms = noise.norms
     assert (norms(one) == norms(-one)).all()
     assert (norms(one + other) <= norms(one) + norms(other)).all()
@@ -102,7 +140,7 @@ def test_errors_and_intervals_are_those_of_the_law(noise: ShapedNoise) -> None:
     slack = 40 / math.sqrt(DRAWS)
     assert np.allclose(np.atleast_2d(np.cov(drawn)) / np.outer(scales, scales),
                        noise.covariance / np.outer(scales, scales), atol=slack)  # fmt: skip
-    for place in range(noise.size):
+    for place in range(noise.sums):
         assert np.abs(drawn[place]).mean() == pytest.approx(
             noise.expected_error(place), abs=slack * scales[place]
         )
@@ -134,7 +172,7 @@ def test_a_stretched_law_meets_the_exact_one() -> None:
     """Wide laws are narrow ones stretched: their deviations agree with the closed form to a thousandth."""
     for columns in ((1,), (2, 1), (1,) * 8):
         noise = SimplicesNoise(columns, Fraction(10**6))
-        for place in range(noise.size):
+        for place in range(noise.sums):
             inside = noise.coverage(place, 2 * int(math.sqrt(noise.variances[place])))
             scaled = SimplicesNoise(columns, Fraction(40))
             assert inside == pytest.approx(
@@ -165,10 +203,10 @@ NARROW = [(BoxNoise((1, 2), Fraction(1, 2)), 16), (SimplicesNoise((2,), Fraction
 @pytest.mark.parametrize(("noise", "reach"), NARROW, ids=["box", "simplices"])
 def test_no_move_costs_more_than_its_price(noise: ShapedNoise, reach: int) -> None:
     """Losses and Rényi divergences, added up over points, for every move of a norm up to 2."""
-    points = lattice(noise.size, reach)
+    points = lattice(noise.sums, reach)
     at = -noise.norms(points).astype(float) / float(noise.scale)
     whole, closest = np.exp(at).sum(), 0.0
-    for move in lattice(noise.size, 4).T:
+    for move in lattice(noise.sums, 4).T:
         norm = int(noise.norms(move[:, None])[0])
         if not 1 <= norm <= 2:
             continue
@@ -232,5 +270,5 @@ def test_what_is_refused() -> None:
 
 def test_the_largest_cells_can_be_drawn() -> None:
     for noise in (BoxNoise((5,) * MOST_SUMS, 3), SimplicesNoise((2,) * 31 + (1,), Fraction(10**6))):
-        assert noise.release(zeros(noise, 3)).shape == (noise.size, 3)
+        assert noise.release(zeros(noise, 3)).shape == (noise.sums, 3)
         assert noise.half_width(0, 0.95) > 0

@@ -9,8 +9,6 @@ from scipy.stats import chi2
 
 from sfumato.errors import UsageError
 from sfumato.noise import MatrixNoise
-from sfumato.noise.sampling.bits import OS
-from sfumato.noise.sampling.normal_draws import FIRST_BITS, draw_normals
 
 FALSE_ALARM = 1e-9
 """Chance of a failure without cause; draws are seeded, so it never depends on luck."""
@@ -44,6 +42,18 @@ def test_one_entry_is_laplace_noise_rounded() -> None:
     assert chi2.sf(statistic, len(law) - 1) > FALSE_ALARM
 
 
+@pytest.mark.parametrize(("size", "place"), [(2, 0), (2, 1), (4, 5)])
+def test_entries_have_the_law_of_gamma_differences(size: int, place: int) -> None:
+    """Pearson's statistic of |noise| in steps of a few, against the stated law."""
+    noise, count = MatrixNoise(size, Fraction(7)), 20_000
+    ends = np.arange(0, 40, 4)
+    below = np.array([noise.coverage(place, int(t)) for t in ends])
+    law = np.diff(np.concatenate([[0.0], below, [1.0]]))
+    seen = np.bincount(np.searchsorted(ends, np.abs(_drawn(noise, count)[place])), minlength=len(law))
+    statistic = float(((seen - count * law) ** 2 / (count * law)).sum())
+    assert chi2.sf(statistic, len(law) - 1) > FALSE_ALARM
+
+
 def test_entries_are_spread_as_stated_and_uncorrelated() -> None:
     noise, count = MatrixNoise(3, Fraction(10**6)), 8_000
     drawn = _drawn(noise, count)
@@ -62,27 +72,6 @@ def test_half_widths_hold_as_often_as_they_say(size: int, place: int) -> None:
     noise, count = MatrixNoise(size, Fraction(1000)), 4000 if size < 9 else 300
     held = np.abs(_drawn(noise, count)[place]) <= noise.half_width(place, 0.9)
     assert abs(held.mean() - 0.9) < 5 * np.sqrt(0.09 / count)
-
-
-@pytest.mark.parametrize("scale", [Fraction(7, 3), Fraction(2**26), Fraction(2**70, 3)])
-def test_leading_bits_decide_only_what_all_bits_would(scale: Fraction) -> None:
-    noise, cells = MatrixNoise(4, scale), 40
-    draws = draw_normals(cells * 2 * 4 * 5, OS)
-    found, clear = noise._round_all(draws, cells)
-    settled = [noise._settle(draws, at) for at in range(cells)]
-    assert all((found[at] == settled[at]).all() for at in range(cells) if clear[at])
-    # At the widest of these, 70 bits leave most draws open, which more bits decide.
-    assert clear.all() == (scale < 2**60)
-
-
-def test_more_bits_of_a_draw_begin_with_those_known() -> None:
-    draws = draw_normals(3000, OS)
-    limbs = draws.limbs()
-    for at in range(0, 3000, 7):
-        first = draws.floor_magnitude(at, FIRST_BITS)
-        assert first == sum(int(limb[at]) << 20 * place for place, limb in enumerate(limbs))
-        more = draws.floor_magnitude(at, FIRST_BITS + 200)
-        assert abs(more) >> 200 == abs(first)
 
 
 def test_what_it_costs_and_where_the_price_is_reached() -> None:

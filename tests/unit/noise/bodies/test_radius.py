@@ -48,7 +48,7 @@ def test_terms_and_their_geometric_numbers_have_the_law_of_the_radius(scale: Fra
         whole = 1 / (1 - u) + 32 * u / (1 - u) ** 2 + 40 * u**2 / (1 - u) ** 3
         for r in (0, 1, 2, 7, int(scale)):
             found = mpf(0)
-            for (i,), low, high in zip(sampler.orders.tolist(), ends, ends[1:], strict=False):
+            for i, low, high in zip(sampler.orders[0].tolist(), ends, ends[1:], strict=False):
                 sums = mp.binomial(r, i) * (1 - u) ** (i + 1) * u ** (r - i) if r >= i else mpf(0)
                 found += mpf(high - low) / 2**bits * sums
             expected = (2 * r + 1) * (10 * r + 1) * u**r / whole

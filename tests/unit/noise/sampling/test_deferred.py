@@ -130,6 +130,16 @@ def test_uniform_numbers_of_half_words_are_unbiased() -> None:
     assert np.abs(thirds - 20_000).max() < 900
 
 
+@pytest.mark.parametrize("high", [[2, 5], [2**40, 5], [2**70, 5]])
+def test_rows_of_uniform_numbers_have_the_bounds_of_their_columns(high: list[int]) -> None:
+    low, most = np.zeros(2, dtype=object if max(high) > 2**63 else np.int64), as_integers(high)
+    drawn = draw_between_each(low, most, Stream(11), (3, 400))
+    assert drawn.shape == (3, 400, 2)
+    assert all(0 <= int(each) <= high[0] for each in drawn[..., 0].ravel())
+    assert np.bincount(drawn[..., 1].ravel().astype(int), minlength=6).min() > 130
+    assert max(int(each) for each in drawn[..., 0].ravel()) > high[0] * 0.99
+
+
 def test_uniform_numbers_beyond_64_bits() -> None:
     low = np.array([-(2**70), 0], dtype=object)
     drawn = [draw_between_each(low, -low, Stream(seed)).tolist() for seed in range(40)]

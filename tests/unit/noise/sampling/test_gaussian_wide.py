@@ -13,13 +13,13 @@ from mpmath import mp, mpf
 from sfumato.noise.sampling.bits import OS
 from sfumato.noise.sampling.gaussian_wide import (
     WideGaussianSampler,
-    accepts_place,
-    approximate_weights,
     draw_in_cell,
+    multiply_high,
     round_magnitude,
 )
 from sfumato.noise.sampling.inversion import UniformDraw
 from sfumato.noise.sampling.normal import CELLS, REACH
+from sfumato.noise.sampling.normal_draws import accepts_place, approximate_weights
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -69,6 +69,15 @@ def test_a_product_falls_short_by_less_than_its_doubt(sigma: Fraction) -> None:
             assert not sure or {value} == candidates(sigma, cell, place)
         assert clear[-1]
         assert not clear.all()
+
+
+def test_high_halves_of_products_fall_short_by_less_than_two() -> None:
+    rng = np.random.default_rng(3)
+    numbers = np.append(rng.integers(-(2**58), 2**58, 2000), [2**58 - 1, 1 - 2**58, 0, 1, -1])
+    for factor in (0, 1, 2**29 - 1, 2**29, 2**57 + 12345, 2**58 - 1, 2**58):
+        found = multiply_high(numbers, factor).tolist()
+        for number, product in zip(numbers.tolist(), found, strict=True):
+            assert product <= Fraction(number * factor, 2**58) < product + 2
 
 
 def test_weights_are_within_their_doubt() -> None:
@@ -125,7 +134,7 @@ def test_a_value_between_two_is_rounded_exactly(script: type[Script]) -> None:
     for step, expected in ((-2, math.floor(edge)), (2, math.ceil(edge))):
         place = math.floor(exact) + step
         for sign in (0, 1):
-            source = script([sign << 63 | place >> 64, 0, place % 2**64])
+            source = script([sign << 63 | place >> 64, place % 2**64])
             value = WideGaussianSampler(sigma)._draw_in(np.array([cell]), source)[0]
             assert value == (-expected if sign else expected)
             assert source.queue == []

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from mpmath import mp, mpf
 
-from sfumato.noise.laplace import GeometricDigit, LaplaceQuotient
+from sfumato.noise.laplace import GeometricLaw, LaplaceQuotient
 from sfumato.noise.sampling.inversion import RationalNumber, UniformDraw, draw_in_blocks, invert
 
 if TYPE_CHECKING:
@@ -38,9 +38,9 @@ def quotient_below(law: LaplaceQuotient, k: int) -> mpf:
     return r ** (1 - edge) / (1 + r) if edge <= 0 else 1 - r**edge / (1 + r)
 
 
-def digit_below(law: GeometricDigit, k: int) -> mpf:
+def digit_below(law: GeometricLaw, k: int) -> mpf:
     r = exponential(law.rate)
-    return (1 - r**k) / (1 - r**law.size)
+    return (1 - r**k) / (1 - r**law.size) if law.size else 1 - r**k
 
 
 def floor(x: mpf, bits: int) -> int:
@@ -63,10 +63,28 @@ def test_thresholds_are_right(rate: Fraction, bits: int) -> None:
 @pytest.mark.parametrize("rate", [*RATES, Fraction(1, 2**40), Fraction(7, 2**30 + 1)])
 @pytest.mark.parametrize("size", [2, 32, 400])
 def test_digit_thresholds_are_right(rate: Fraction, size: int) -> None:
-    law = GeometricDigit(rate, size)
+    law = GeometricLaw(rate, size)
     never, nor, *inner, always, ever = law.bracket_cdf(range(-1, size + 2), 128)
     assert (never, nor, always, ever) == (-2, -2, 2**128, 2**128)
     assert brackets(inner, [digit_below(law, k) for k in range(1, size)], 128)
+
+
+@pytest.mark.parametrize("rate", [*RATES, Fraction(1000), Fraction(1, 2**40)])
+def test_thresholds_without_an_end_are_right(rate: Fraction) -> None:
+    law = GeometricLaw(rate, None)
+    never, nor, *inner = law.bracket_cdf(range(-1, 60), 128)
+    assert (never, nor) == (-2, -2)
+    assert brackets(inner, [digit_below(law, k) for k in range(1, 60)], 128)
+    assert law.bracket_cdf(range(-3, -1), 64) == [-2, -2]
+    assert brackets(law.bracket_cdf(range(40, 43), 64), [digit_below(law, k) for k in range(40, 43)], 64)
+
+
+@pytest.mark.parametrize("rate", RATES)
+def test_a_table_without_an_end_holds_all_but_little(rate: Fraction) -> None:
+    law = GeometricLaw(rate, None)
+    table = law.build_table()
+    assert table.first == 0
+    assert mp.exp(-mpf(float(rate)) * len(table.thresholds)) < mpf(2) ** -63
 
 
 @pytest.mark.parametrize("rate", RATES)
@@ -116,7 +134,7 @@ def test_ties_are_settled_by_the_bits_that_follow(
 
 @pytest.mark.parametrize("k", [1, 5, 31])
 def test_ties_of_a_digit_are_settled_too(k: int, script: type[Script]) -> None:
-    law = GeometricDigit(Fraction(1, 50), 32)
+    law = GeometricLaw(Fraction(1, 50), 32)
     table, tie = law.build_table(), floor(digit_below(law, k), 192)
     assert table.draw(1, script.of(tie + 3, 192)).tolist() == [k]
     assert table.draw(1, script.of(tie - 3, 192)).tolist() == [k - 1]
@@ -147,7 +165,7 @@ def test_a_tail_takes_only_its_own_place(script: type[Script]) -> None:
 
 
 def test_all_zeros_and_all_ones_stay_inside_a_digit(script: type[Script]) -> None:
-    table = GeometricDigit(Fraction(1, 50), 32).build_table()
+    table = GeometricLaw(Fraction(1, 50), 32).build_table()
     assert table.draw(1, script([0, 0])).tolist() == [0]
     assert table.draw(1, script([2**64 - 1, 2**64 - 1])).tolist() == [31]
     assert invert(table.law, UniformDraw(0, 64, script())) == 0

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import threading
 from collections import Counter
 from typing import TYPE_CHECKING, Any
@@ -53,3 +55,18 @@ def test_a_runner_that_is_called_starts_what_was_added(tmp_path: Path) -> None:
         pass
     runner.close()
     assert started == [job.id]
+
+
+def test_a_job_that_outlives_its_runner_is_nobodys_orphan(tmp_path: Path) -> None:
+    """Python warns of a process that nobody waits for, and the end of one would leave a zombie."""
+    runner = JobRunner(tmp_path, JobStore(tmp_path))
+    with subprocess.Popen(
+        [sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE
+    ) as process:
+        runner._running.append((process, 0.0))
+        runner.close()
+        assert process.stdin is not None
+        process.stdin.close()
+        while any(each.name == f"job process {process.pid}" for each in threading.enumerate()):
+            pass
+        assert process.returncode is not None  # somebody waited, and not this test
