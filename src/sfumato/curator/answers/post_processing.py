@@ -120,7 +120,7 @@ def compute_figure(plan: QuestionPlan, figure: Figure, noisy: NoisyAnswer) -> ND
             return estimate.decode_choice(plan, figure, noisy)
         case CountOf() | DistinctUnits():
             return np.rint(noisy.numbers(plan.sums(figure)[0])).astype(np.int64)
-    number = estimate.compute_shown(plan, figure, _sums(plan, figure, noisy))
+    number = estimate.compute_shown(plan, figure, noisy)
     if isinstance(figure, SumOf):
         return number
     # An average over no rows does not exist, and a noisy count below one says that there may be none.
@@ -168,11 +168,19 @@ def compute_interval(plan: QuestionPlan, figure: Figure, noisy: NoisyAnswer, con
     sums = _sums(plan, figure, noisy)
     if is_linear(figure):
         return _linear_interval(plan, figure, noisy, sums, confidence)
+    shown = compute_figure(plan, figure, noisy)
     if isinstance(figure, MeanOf) and estimate.has_closed_form(plan, figure, noisy):
-        return estimate.mean_interval(plan, figure, noisy, confidence)
+        return _hold(shown, estimate.mean_interval(plan, figure, noisy, confidence))
     with np.errstate(all="ignore"):
         laws = {at: noisy.laws[at] for at in sums}
-        return likely_range(sums, laws, lambda drawn: _possible(plan, figure, drawn), confidence)
+        ends = likely_range(sums, laws, lambda drawn: _possible(plan, figure, drawn), confidence)
+    return _hold(shown, ends)
+
+
+def _hold(shown: Floats, ends: Ends) -> Ends:
+    """Return the ends, further out where what is shown lies beyond one of them; unknown ones stay unknown."""
+    low, high = ends
+    return np.where(shown < low, shown, low), np.where(shown > high, shown, high)
 
 
 def _chosen_interval(
