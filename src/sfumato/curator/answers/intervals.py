@@ -69,7 +69,7 @@ _HALVINGS = 60
 
 
 def compute_shown(plan: QuestionPlan, aggregate: SummedAggregate, noisy: NoisyAnswer) -> Floats:
-    """Return the number that the answer shows in every cell: of averages and variances the likeliest middle."""
+    """Return the number that the answer shows in every cell: the posterior median of means and variances."""
     at = plan.sums(aggregate)
     of, parts = [plan.summands[each] for each in at], [noisy.numbers(each) for each in at]
     if not isinstance(aggregate, MeanOf | VarianceOf):

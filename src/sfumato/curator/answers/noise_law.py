@@ -189,7 +189,7 @@ def covariance_of(laws: Sequence[NoiseLaw]) -> Floats:
         for j, other in enumerate(draws):
             if one.joint == other.joint:
                 between[i, j] = _covariance(one.noise, other.noise)
-    return np.einsum("iac,ab,jbc->ijc", weights, between, weights, optimize=True)
+    return np.asarray(np.einsum("iac,ab,jbc->ijc", weights, between, weights, optimize=True))
 
 
 def _covariance(one: DrawnNoise, other: DrawnNoise) -> float:

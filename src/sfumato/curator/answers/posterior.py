@@ -46,8 +46,8 @@ class NoisyQuotient:
     def of(cls, sums: Floats, covariance: Floats, weights: Floats) -> NoisyQuotient:
         """Return the quotient of a weighted sum of sums and their last one, the number of rows.
 
-        `sums` and `weights` have one row a sum and one column a cell, `covariance` one layer a cell or one for
-        all of them.
+        `sums` and `weights` have one row a sum and one column a cell. `covariance` has one layer a cell, or one
+        for all.
         """
         spread = np.broadcast_to(covariance, (*covariance.shape[:2], sums.shape[1]))
         return cls(
@@ -80,7 +80,7 @@ class NoisyQuotient:
     def log_likelihood(self, values: Floats) -> Floats:
         """Return the logarithm of how well each value explains both noisy numbers: one row a value.
 
-        Noise is taken to be normal, and all numbers of rows from one on to be alike beforehand.
+        Noise is taken to be normal, and the prior of the number of rows is flat from one on.
         """
         from scipy.special import log_ndtr
 
@@ -100,7 +100,7 @@ class NoisyQuotient:
 
 @dataclass(frozen=True, slots=True)
 class _Scale:
-    """The scale on which a number is even beforehand, and back."""
+    """The scale on which a prior is flat, and the way back to it."""
 
     value: Callable[[Floats], Floats]
     place: Callable[[Floats], Floats]
@@ -109,8 +109,8 @@ class _Scale:
 def estimate_mean(sums: Floats, covariance: Floats, bound: float) -> Floats:
     """Return a mean between −bound and bound, from a sum and a number of rows.
 
-    Beforehand it has the arcsine law, Jeffreys' of a share: means near an end are common, as those of rare
-    things are.
+    Its prior is the arcsine law, which is Jeffreys' prior of a share: means near an end are common, as those
+    of rare things are.
     """
     weights = np.zeros_like(sums)
     weights[0] = 1.0
@@ -124,8 +124,8 @@ def estimate_mean(sums: Floats, covariance: Floats, bound: float) -> Floats:
 def estimate_variance(sums: Floats, covariance: Floats, bound: float) -> Floats:
     """Return a variance, from a sum of squares, a sum and a number of rows; values are within the bound.
 
-    All standard deviations up to the bound are alike beforehand. The mean is estimated first: squares of
-    distances from it are a weighted sum of the three.
+    The prior of the standard deviation is flat up to the bound. The mean is estimated first: the sum of squared
+    distances from it is a weighted sum of the three.
     """
     mean = estimate_mean(sums[1:], covariance[1:, 1:], bound)
     around = NoisyQuotient.of(sums, covariance, np.stack([np.ones_like(mean), -2 * mean, mean**2]))
@@ -134,7 +134,7 @@ def estimate_variance(sums: Floats, covariance: Floats, bound: float) -> Floats:
 
 
 def _find_median(quotient: NoisyQuotient, low: Floats, high: Floats, scale: _Scale) -> Floats:
-    """Return the median of the quotient between two ends, where it is even on this scale beforehand."""
+    """Return the posterior median of a quotient between two ends, whose prior is flat on this scale."""
     found = np.clip(quotient.plain, low, high)
     reach = _REACH * quotient.deviation(found)
     few = quotient.rows < _SETTLED * np.sqrt(quotient.rows_variance)
@@ -147,7 +147,7 @@ def _find_median(quotient: NoisyQuotient, low: Floats, high: Floats, scale: _Sca
 
 
 def _weigh_values(quotient: NoisyQuotient, first: Floats, last: Floats, scale: _Scale) -> Floats:
-    """Return the median among evenly spaced values, each weighted by its likelihood."""
+    """Return the median among values that are evenly spaced on the scale, weighted by their likelihood."""
     places = first + (last - first) * ((np.arange(_POINTS) + 0.5) / _POINTS)[:, None]
     logs = quotient.log_likelihood(scale.value(places))
     weights = np.exp(logs - logs.max(axis=0))
