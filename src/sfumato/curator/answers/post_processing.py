@@ -161,6 +161,16 @@ def compute_interval(plan: QuestionPlan, figure: Figure, noisy: NoisyAnswer, con
 
     For modes and dates nothing is known as a number, and for what is computed from quantiles neither.
     """
+    low, high = explain_by_noise(plan, figure, noisy, confidence)
+    if is_linear(figure) or isinstance(figure, ChosenAggregate):
+        return low, high
+    # What is shown follows from noise and bounds together, and may lie beyond what noise alone explains.
+    shown = compute_figure(plan, figure, noisy)
+    return np.where(shown < low, shown, low), np.where(shown > high, shown, high)
+
+
+def explain_by_noise(plan: QuestionPlan, figure: Figure, noisy: NoisyAnswer, confidence: float) -> Ends:
+    """Return the ends of the numbers that the noise in the sums explains, whatever is shown."""
     if isinstance(figure, ChosenAggregate):
         return _chosen_interval(plan, figure, noisy, confidence)
     if any(isinstance(part, ChosenAggregate) for part in list_aggregates(figure)):
@@ -168,19 +178,11 @@ def compute_interval(plan: QuestionPlan, figure: Figure, noisy: NoisyAnswer, con
     sums = _sums(plan, figure, noisy)
     if is_linear(figure):
         return _linear_interval(plan, figure, noisy, sums, confidence)
-    shown = compute_figure(plan, figure, noisy)
     if isinstance(figure, MeanOf) and estimate.has_closed_form(plan, figure, noisy):
-        return _hold(shown, estimate.mean_interval(plan, figure, noisy, confidence))
+        return estimate.mean_interval(plan, figure, noisy, confidence)
     with np.errstate(all="ignore"):
         laws = {at: noisy.laws[at] for at in sums}
-        ends = likely_range(sums, laws, lambda drawn: _possible(plan, figure, drawn), confidence)
-    return _hold(shown, ends)
-
-
-def _hold(shown: Floats, ends: Ends) -> Ends:
-    """Return the ends, further out where what is shown lies beyond one of them; unknown ones stay unknown."""
-    low, high = ends
-    return np.where(shown < low, shown, low), np.where(shown > high, shown, high)
+        return likely_range(sums, laws, lambda drawn: _possible(plan, figure, drawn), confidence)
 
 
 def _chosen_interval(
