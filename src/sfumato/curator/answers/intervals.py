@@ -72,7 +72,8 @@ def compute_shown(plan: QuestionPlan, aggregate: SummedAggregate, noisy: NoisyAn
     """Return the number that the answer shows in every cell: the posterior median of means and variances."""
     at = plan.sums(aggregate)
     of, parts = [plan.summands[each] for each in at], [noisy.numbers(each) for each in at]
-    if not isinstance(aggregate, MeanOf | VarianceOf):
+    exact = not any(noisy.laws[each].draws for each in at)
+    if exact or not isinstance(aggregate, MeanOf | VarianceOf):
         return compute_aggregate(aggregate, of, parts)
     # In units of what people see; the number of rows comes last.
     steps = np.array([*(float(each.step) for each in of[:-1]), 1.0])

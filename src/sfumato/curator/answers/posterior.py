@@ -46,8 +46,8 @@ class NoisyQuotient:
     def of(cls, sums: Floats, covariance: Floats, weights: Floats) -> NoisyQuotient:
         """Return the quotient of a weighted sum of sums and their last one, the number of rows.
 
-        `sums` and `weights` have one row a sum and one column a cell. `covariance` has one layer a cell, or one
-        for all.
+        `sums` and `weights` have one row a sum and one column a cell. `covariance` has one layer a cell, or
+        one for all.
         """
         spread = np.broadcast_to(covariance, (*covariance.shape[:2], sums.shape[1]))
         return cls(
@@ -124,8 +124,8 @@ def estimate_mean(sums: Floats, covariance: Floats, bound: float) -> Floats:
 def estimate_variance(sums: Floats, covariance: Floats, bound: float) -> Floats:
     """Return a variance, from a sum of squares, a sum and a number of rows; values are within the bound.
 
-    The prior of the standard deviation is flat up to the bound. The mean is estimated first: the sum of squared
-    distances from it is a weighted sum of the three.
+    The prior of the standard deviation is flat up to the bound. The mean is estimated first: the sum of
+    squared distances from it is a weighted sum of the three.
     """
     mean = estimate_mean(sums[1:], covariance[1:, 1:], bound)
     around = NoisyQuotient.of(sums, covariance, np.stack([np.ones_like(mean), -2 * mean, mean**2]))
