@@ -206,6 +206,8 @@ with δ = 1e-6. OpenDP 0.16 and Tumult Analytics 0.21 get their best documented 
 `benchmarks/parts/opendp_draws.py` and `tumult_draws.py` describe. An error is the mean distance from the
 exact answer, a half-width what 95 % of the errors stay below. Ratios are ours in parts of theirs: 0.5 is
 half the error for the same privacy. Where both laws are the same, as for a single count, the ratio is 1.
+Our averages and variances are [posterior medians](proofs/post-processing.md), those of others are quotients
+of noisy sums, as they show them. All are moved into the declared bounds.
 
 With a δ all three libraries add Gaussian noise to sums. A single question at (ε, δ) is answered more
 sharply at pure ε, by all of them; a δ pays where many questions share a budget.

@@ -26,7 +26,7 @@ def half_width(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_shaped_questions_keep_their_price(name: str) -> None:
     found = doors._ask_gaussian(doors.SHAPED[name])
     assert found.finding is None
-    assert found.reached > 0.5  # the rows of the unit are in several wards
+    assert found.reached > 0.9
 
 
 @pytest.mark.parametrize("name", doors.SHAPED)

@@ -109,7 +109,7 @@ class NestedQuote(Quote):
 
 def _read_number(release: Release) -> float:
     """Return the only number of an answer."""
-    table = release.to_arrow()
+    table = release.with_plain_numbers().to_arrow()
     value = table.column(0)[0].as_py() if table.num_rows == 1 else None
     if value is None:
         raise PolicyError(

@@ -57,8 +57,8 @@ _TOTAL = "SELECT SUM(cost) AS total FROM {table}"
 
 
 @cache
-def _sources() -> tuple[pa.Table, pa.Table]:
-    """Return a table and the same without its most extreme person."""
+def _sources() -> dict[str, pa.Table]:
+    """Return a full table, the rest without its most extreme person, and one with them in a single ward."""
     import pyarrow as pa
 
     rng = np.random.default_rng(5)
@@ -73,7 +73,9 @@ def _sources() -> tuple[pa.Table, pa.Table]:
             "day": np.arange(len(who)) % _DAYS,
         }
     )
-    return full, full.filter(pa.array(~far))
+    ward = np.where(far, "B", full["ward"].to_numpy(zero_copy_only=False))
+    packed = full.set_column(full.column_names.index("ward"), "ward", pa.array(ward))
+    return {"full": full, "rest": full.filter(pa.array(~far)), "packed": packed}
 
 
 @cache
@@ -83,7 +85,7 @@ def _clinic() -> Lab:
     from sfumato.privacy.budget import Budget
     from sfumato.privacy.units import Unit
 
-    full, rest = _sources()
+    sources = _sources()
     lab = create_scratch_lab()
     columns = {
         "age": between(0, 110),
@@ -96,8 +98,9 @@ def _clinic() -> Lab:
         for about, delta in (("", 1e-6), ("pure_", 0)):
             unit = Unit("who", max_rows=7, of=f"{about}people")
             budget = Budget(epsilon=10**6, delta=delta)
-            lab.register(f"{about}full", full, unit=unit, columns=columns, budget=budget)
-            lab.register(f"{about}rest", rest, unit=unit, columns=columns)
+            for name, source in sources.items():
+                first = budget if name == "full" else None
+                lab.register(f"{about}{name}", source, unit=unit, columns=columns, budget=first)
     for name in ("full", "rest"):
         lab.set_through(name, day=_DAYS)
     return lab
@@ -139,8 +142,9 @@ def _ask_together(tables: tuple[str, str], questions: tuple[str, ...], **spend: 
 
 
 def _ask_gaussian(sql: str) -> Replayed:
+    """Replay a question with Gaussian noise; all rows of a unit in one group move it furthest."""
     _ASKED[0] += 1
-    return question(_clinic(), sql, ("full", "rest"), rho=1 + _ASKED[0] / 64)
+    return question(_clinic(), sql, ("packed", "rest"), rho=1 + _ASKED[0] / 64)
 
 
 def _tune(sql: str) -> Replayed:
@@ -171,7 +175,7 @@ def _choose() -> Replayed:
             lab.register(name, source, unit=Unit("who", max_rows=chosen, of="people"), columns=columns)
         return [str(each.bound) for each in lab.table(name).chosen]
 
-    return replay(registered, [_sources()], claim=20)
+    return replay(registered, [(_sources()["full"], _sources()["rest"])], claim=20)
 
 
 def _stream(measure: Any) -> Replayed:

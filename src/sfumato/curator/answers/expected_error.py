@@ -15,7 +15,7 @@ from sfumato.curator.answers.answer import NoisyAnswer, noise_laws
 from sfumato.curator.answers.intervals import find_choice
 from sfumato.curator.answers.noise_law import combined_half_width
 from sfumato.curator.answers.ordered.rank_error import rank_error
-from sfumato.curator.answers.post_processing import compute_interval, is_linear
+from sfumato.curator.answers.post_processing import explain_by_noise, is_linear
 from sfumato.curator.answers.together.estimates import PoolEstimates
 from sfumato.curator.plan.plan import price_question
 from sfumato.curator.plan.spend import PureSpend
@@ -177,7 +177,7 @@ class QuestionError:
 
     def _width(self, figure: Figure, sums: Floats, confidence: float) -> float:
         noisy = NoisyAnswer(sums, self._laws, (), None, 1)
-        low, high = compute_interval(self.plan, figure, noisy, confidence)
+        low, high = explain_by_noise(self.plan, figure, noisy, confidence)
         return float(high[0] - low[0])
 
     @cached_property

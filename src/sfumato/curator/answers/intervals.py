@@ -12,8 +12,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.curator.answers.answer import arrow_type, decode_places
-from sfumato.curator.answers.noise_law import AddedDraws, BodyCoordinate, combined_half_width
+from sfumato.curator.answers.noise_law import (
+    AddedDraws,
+    BodyCoordinate,
+    combined_half_width,
+    covariance_of,
+)
 from sfumato.curator.answers.ordered.quantile_intervals import intersect
+from sfumato.curator.answers.posterior import estimate_mean, estimate_variance
 from sfumato.curator.catalog.domains import FreeTexts, Listed, Numbers, Periods
 from sfumato.curator.plan.aggregates import (
     aggregate_range,
@@ -62,10 +68,23 @@ _HALVINGS = 60
 """Bisections of an interval: beyond 53, doubles do not change any more."""
 
 
-def compute_shown(plan: QuestionPlan, aggregate: SummedAggregate, sums: Sums) -> Floats:
-    """Return the number that the answer shows, from its sums in any cells."""
-    parts, of = _parts(plan, aggregate, sums)
-    return compute_aggregate(aggregate, of, parts)
+def compute_shown(plan: QuestionPlan, aggregate: SummedAggregate, noisy: NoisyAnswer) -> Floats:
+    """Return the number that the answer shows in every cell: the posterior median of means and variances."""
+    at = plan.sums(aggregate)
+    of, parts = [plan.summands[each] for each in at], [noisy.numbers(each) for each in at]
+    exact = not any(noisy.laws[each].draws for each in at)
+    if exact or not isinstance(aggregate, MeanOf | VarianceOf):
+        return compute_aggregate(aggregate, of, parts)
+    # In units of what people see; the number of rows comes last.
+    steps = np.array([*(float(each.step) for each in of[:-1]), 1.0])
+    sums = np.stack(parts) * steps[:, None]
+    spread = covariance_of([noisy.laws[each] for each in at]) * np.outer(steps, steps)[..., None]
+    low, high = aggregate_range(MeanOf(aggregate.of), of[-2:])
+    if isinstance(aggregate, MeanOf):
+        return estimate_mean(sums, spread, (high - low) / 2) + (low + high) / 2
+    variance = estimate_variance(sums, spread, (high - low) / 2)
+    variance = variance * sample_factor(parts[-1]) if aggregate.sample else variance
+    return np.asarray(np.sqrt(variance) if aggregate.root else variance)
 
 
 def possible_range(plan: QuestionPlan, aggregate: SummedAggregate, sums: Sums) -> Ends:

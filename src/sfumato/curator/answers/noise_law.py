@@ -166,12 +166,7 @@ class NoiseLaw:
     @property
     def covariance(self) -> Floats:
         """The covariance of the draws, whatever their weights are."""
-        found = np.zeros((len(self.draws), len(self.draws)))
-        for i, one in enumerate(self.draws):
-            for j, other in enumerate(self.draws):
-                if one.joint == other.joint:
-                    found[i, j] = _covariance(one.noise, other.noise)
-        return found
+        return _covariance_of_draws(self.draws)
 
     def at(self, cells: Any) -> NoiseLaw:
         """Return the law in some of the cells."""
@@ -185,6 +180,27 @@ class NoiseLaw:
         """Return the law of a weighted mean: this law with the weight `share`, the other with the rest."""
         parts = self.weights * share, other.weights * (1 - share)
         return NoiseLaw(self.draws + other.draws, np.concatenate(parts))
+
+
+def covariance_of(laws: Sequence[NoiseLaw]) -> Floats:
+    """Return the covariances of numbers of these laws: a row and a column each, a layer a cell or one."""
+    draws = tuple(dict.fromkeys(draw for law in laws for draw in law.draws))
+    cells = max((law.weights.shape[1] for law in laws if law.draws), default=1)
+    weights = np.zeros((len(laws), len(draws), cells))
+    for at, law in enumerate(laws):
+        for draw, row in zip(law.draws, law.weights, strict=True):
+            weights[at, draws.index(draw)] += row
+    between = _covariance_of_draws(draws)
+    return np.asarray(np.einsum("iac,ab,jbc->ijc", weights, between, weights, optimize=True))
+
+
+def _covariance_of_draws(draws: Sequence[Draw]) -> Floats:
+    found = np.zeros((len(draws), len(draws)))
+    for i, one in enumerate(draws):
+        for j, other in enumerate(draws):
+            if one.joint == other.joint:
+                found[i, j] = _covariance(one.noise, other.noise)
+    return found
 
 
 def _covariance(one: DrawnNoise, other: DrawnNoise) -> float:

@@ -120,7 +120,7 @@ def compute_figure(plan: QuestionPlan, figure: Figure, noisy: NoisyAnswer) -> ND
             return estimate.decode_choice(plan, figure, noisy)
         case CountOf() | DistinctUnits():
             return np.rint(noisy.numbers(plan.sums(figure)[0])).astype(np.int64)
-    number = estimate.compute_shown(plan, figure, _sums(plan, figure, noisy))
+    number = estimate.compute_shown(plan, figure, noisy)
     if isinstance(figure, SumOf):
         return number
     # An average over no rows does not exist, and a noisy count below one says that there may be none.
@@ -161,6 +161,16 @@ def compute_interval(plan: QuestionPlan, figure: Figure, noisy: NoisyAnswer, con
 
     For modes and dates nothing is known as a number, and for what is computed from quantiles neither.
     """
+    low, high = explain_by_noise(plan, figure, noisy, confidence)
+    if is_linear(figure) or isinstance(figure, ChosenAggregate):
+        return low, high
+    # What is shown follows from noise and bounds together, and may lie beyond what noise alone explains.
+    shown = compute_figure(plan, figure, noisy)
+    return np.where(shown < low, shown, low), np.where(shown > high, shown, high)
+
+
+def explain_by_noise(plan: QuestionPlan, figure: Figure, noisy: NoisyAnswer, confidence: float) -> Ends:
+    """Return the ends of the numbers that the noise in the sums explains, whatever is shown."""
     if isinstance(figure, ChosenAggregate):
         return _chosen_interval(plan, figure, noisy, confidence)
     if any(isinstance(part, ChosenAggregate) for part in list_aggregates(figure)):

@@ -72,7 +72,7 @@ class Release:
         request: str = "",
     ) -> None:
         kept: QuestionPlan = plan if answer is not None else match_kept_form(plan, released.answer)
-        self._again = again
+        self._again, self._released = again, released
         self._answer = read_answer(kept, released.answer) if answer is None else answer
         if earlier is not None and earlier._plan.without_nulls is earlier._plan:
             self._answer, kept = drop_null_groups(kept, self._answer), kept.without_nulls
@@ -113,6 +113,13 @@ class Release:
             raise UsageError("SF-N117", "This answer is not held by a lab.", try_="ask the question again")
         plan, released = self._again(spend, self._rounds, self._plan)
         return Release(plan, released, again=self._again, earlier=self)
+
+    def with_plain_numbers(self) -> Release:
+        """Return the answer whose averages and variances are plain quotients of its noisy sums.
+
+        A question that compares rows with such a number is recognised by it, so it stays what it always was.
+        """
+        return Release(self._plan, self._released, receipt=self.receipt, answer=self._answer.without_laws())
 
     # ---- tables ----
 

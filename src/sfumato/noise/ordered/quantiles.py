@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.noise.histograms import Histograms
+    from sfumato.noise.ordered.divided import RankedCells
     from sfumato.noise.sampling.bits import BitSource
     from sfumato.privacy.exact import Number
 
@@ -269,7 +270,8 @@ class QuantilesMechanism:
 
     def _choose(self, table: Histograms, source: BitSource) -> NDArray[np.int64]:
         divided, span = DividedCells.of(table), (Fraction(0), Fraction(1))
-        found = self._within(divided, CellRanges.cover(divided), self.shares, span, source)
+        parts = CellRanges.cover(divided)
+        found = self._within(divided, parts, self.shares, span, self.levels, source)
         return np.stack(found) % table.cells
 
     def _within(
@@ -277,22 +279,53 @@ class QuantilesMechanism:
         table: DividedCells,
         parts: CellRanges,
         shares: tuple[Fraction, ...],
-        span: tuple[Fraction, Fraction],
+        span: Span,
+        levels: int,
         source: BitSource,
     ) -> list[NDArray[np.int64]]:
-        """Return the quantiles in these ranges, which hold the rows between the shares of the span."""
+        """Return the quantiles in these ranges, which hold the rows between the shares of the span.
+
+        Each row of them takes part in so many choices at most.
+        """
         if not shares:
             return []
-        middle = len(shares) // 2
-        # The share is rescaled to the rows of this part, whose quantile it then is.
-        one = QuantileMechanism(self.epsilon / self.levels, (shares[middle] - span[0]) / (span[1] - span[0]))
-        if len(shares) == 1:  # nothing is split any more, so whole cells do
-            return [choose_cells(table.whole, parts.merge(table.pieces), one.target, source)]
-        chosen = choose_cells(table, parts, one.target, source)
-        lower, upper = parts.split(table, chosen)
-        below = self._within(table, lower, shares[:middle], (span[0], shares[middle]), source)
-        above = self._within(table, upper, shares[middle + 1 :], (shares[middle], span[1]), source)
-        return [*below, chosen // table.pieces, *above]
+        first = _first_places(len(shares), levels)
+        if len(first) == len(shares):  # nothing is split any more, so whole cells do
+            return self._choose_first(table.whole, parts.merge(table.pieces), shares, span, source)
+        found: list[NDArray[np.int64]] = []
+        after = -1
+        asked = tuple(shares[place] for place in first)
+        for place, chosen in zip(first, self._choose_first(table, parts, asked, span, source), strict=True):
+            lower, parts = parts.split(table, chosen)
+            inner, ends = shares[after + 1 : place], (span[0], shares[place])
+            found += self._within(table, lower, inner, ends, levels - len(first), source)
+            found.append(chosen // table.pieces)
+            after, span = place, (shares[place], span[1])
+        return [*found, *self._within(table, parts, shares[after + 1 :], span, levels - len(first), source)]
+
+    def _choose_first(
+        self,
+        table: RankedCells,
+        parts: CellRanges,
+        shares: tuple[Fraction, ...],
+        span: Span,
+        source: BitSource,
+    ) -> list[NDArray[np.int64]]:
+        """Return quantiles that are chosen among all rows of these ranges, in ascending order."""
+        # A share is rescaled to the rows of this part, whose quantile it then is.
+        within = ((share - span[0]) / (span[1] - span[0]) for share in shares)
+        each = (QuantileMechanism(self.epsilon / self.levels, share) for share in within)
+        return list(np.sort([choose_cells(table, parts, one.target, source) for one in each], axis=0))
+
+
+def _first_places(shares: int, levels: int) -> tuple[int, ...]:
+    """Return which of so many shares are chosen first: the middle one, or two where a level is left over.
+
+    Two and four shares leave one. Chosen among all rows, a share has no error of another choice to bear.
+    """
+    if shares not in (2, 4) or levels < shares.bit_length():
+        return (shares // 2,)
+    return shares // 2 - 1, shares // 2
 
 
 def _around(share: Fraction, off: Fraction | int, rows: int) -> Span:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 import sfumato as sf
 from sfumato.curator.answers.answer import NoisyAnswer, combine_answers, noise_laws
+from sfumato.curator.answers.noise_law import NoiseLaw
 from sfumato.curator.answers.post_processing import compute_figure, compute_interval
 from sfumato.curator.answers.shaped_answer import read_shape
 from sfumato.curator.catalog.catalog import declare_table
@@ -36,8 +37,11 @@ from sfumato.curator.question.measurement import (
 )
 from sfumato.curator.question.relation import BaseTable, Name
 
-RUNS = 2_000
-"""Drawn from a fixed seed, so that nothing here depends on luck; their standard error is 0.5 in 100."""
+FEW, MANY = 2_000, 20_000
+"""Runs, drawn from a fixed seed, so that nothing here depends on luck.
+
+The standard error of a share is 0.5 in 100 of the few, and 0.16 in 100 of the many, which are for slow tests.
+"""
 
 TABLE = declare_table(
     "t",
@@ -112,34 +116,34 @@ def _asked(figure: Figure, spend: Spend) -> QuestionPlan:
     return plan_question(lambda _: TABLE, Question(BaseTable("t"), (), (Output("a", figure),)), spend)
 
 
-def _drawn(asked: QuestionPlan, sums: list[int], source: Seeded) -> NoisyAnswer:
+def _drawn(asked: QuestionPlan, sums: list[int], source: Seeded, runs: int) -> NoisyAnswer:
     """The same exact sums in many cells, each with noise of its own."""
     shaped = asked.measured[0]
     if isinstance(shaped, ShapedSum):
         # A shape may count rows that nobody asks for.
         found = {ROWS: 100 * len(_rows(500)), **dict(zip(asked.summands, sums, strict=True))}
-        cells = np.array([[found[each]] * RUNS for each in shaped.sums], dtype=object)
+        cells = np.array([[found[each]] * runs for each in shaped.sums], dtype=object)
         noisy_ = shaped.noise.release(shaped.shape.compute(cells), source=source)
         mark: list[Any] = [GAUSSIAN, []] if isinstance(shaped.shape, GaussianShape) else [SHAPED]
-        numbers = read_shape(asked, [*mark, *noisy_.tolist()], RUNS)
-        return NoisyAnswer(numbers, noise_laws(asked), (), None, RUNS)
+        numbers = read_shape(asked, [*mark, *noisy_.tolist()], runs)
+        return NoisyAnswer(numbers, noise_laws(asked), (), None, runs)
     noises = [each.noise for each in asked.measured]
     assert None not in noises
     noisy = [
-        noise.release(np.full(RUNS, total), source=source)
+        noise.release(np.full(runs, total), source=source)
         for noise, total in zip(noises, sums, strict=True)
         if noise is not None
     ]
-    return NoisyAnswer(np.array(noisy), noise_laws(asked), (), None, RUNS)
+    return NoisyAnswer(np.array(noisy), noise_laws(asked), (), None, runs)
 
 
-def _coverage(figure: Figure, spends: tuple[Spend, ...], sums: list[int]) -> float:
+def _coverage(figure: Figure, spends: tuple[Spend, ...], sums: list[int], runs: int = FEW) -> float:
     """How often the interval holds what is computed from the exact sums; where nothing is known it does."""
     source, asked = Seeded(), [_asked(figure, spend) for spend in spends]
-    together = _drawn(asked[0], sums, source)
+    together = _drawn(asked[0], sums, source, runs)
     for later in asked[1:]:
-        together = combine_answers(together, _drawn(later, sums, source))
-    exact = NoisyAnswer(np.array(sums)[:, None], noise_laws(asked[0]), (), None, 1)
+        together = combine_answers(together, _drawn(later, sums, source, runs))
+    exact = NoisyAnswer(np.array(sums)[:, None], (NoiseLaw.of(None),) * len(sums), (), None, 1)
     truth = compute_figure(asked[0], figure, exact)[0]
     low, high = compute_interval(asked[0], figure, together, 0.95)
     close = 1e-9 * abs(truth)
@@ -157,14 +161,29 @@ def test_coverage(figure: Figure, rounds: str, exact_sums: Exact) -> None:
     sums = [100 * each for each in exact_sums(_asked(figure, PURE), _rows(500))]
     got = _coverage(figure, ROUNDS[rounds], sums)
     print(f"{got:.4f}, {rounds}: {figure}")
-    assert 0.935 <= got <= 0.965
+    assert 0.935 <= got <= 0.965  # what the few runs can tell; the many have the bounds that are promised
 
 
-@pytest.mark.parametrize("rows", [pytest.param(3, marks=SLOW), 50])
+@pytest.mark.slow
+@pytest.mark.parametrize("rounds", ROUNDS)
+@pytest.mark.parametrize("figure", [*LINEAR, *CURVED])
+def test_coverage_is_from_94_to_96_5_in_100(figure: Figure, rounds: str, exact_sums: Exact) -> None:
+    sums = [100 * each for each in exact_sums(_asked(figure, PURE), _rows(500))]
+    got = _coverage(figure, ROUNDS[rounds], sums, MANY)
+    print(f"{got:.4f}, {rounds}: {figure}")
+    assert 0.94 <= got <= 0.965
+
+
+@pytest.mark.parametrize(
+    ("rows", "runs", "least"),
+    [(50, FEW, 0.935), *(pytest.param(rows, MANY, 0.94, marks=SLOW) for rows in (3, 50))],
+)
 @pytest.mark.parametrize("figure", CURVED)
-def test_of_few_rows_intervals_hold_at_least_as_often(figure: Figure, rows: int, exact_sums: Exact) -> None:
+def test_of_few_rows_intervals_hold_at_least_as_often(
+    figure: Figure, rows: int, runs: int, least: float, exact_sums: Exact
+) -> None:
     """Where noise drowns the number, intervals end at what is possible, and hold more often."""
     sums = exact_sums(_asked(figure, PURE), _rows(rows))
-    got = _coverage(figure, (PureSpend(Fraction(3)),), sums)
+    got = _coverage(figure, (PureSpend(Fraction(3)),), sums, runs)
     print(f"{got:.4f}, {rows} rows: {figure}")
-    assert got >= 0.935
+    assert got >= least

@@ -10,6 +10,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.curator.answers.answer import NoisyAnswer
+from sfumato.curator.answers.noise_law import NoiseLaw
 from sfumato.curator.answers.post_processing import compute_figure, compute_interval
 from sfumato.curator.answers.together.estimates import PoolEstimates
 from sfumato.curator.plan.shaped.shaped_sum import ShapedSum
@@ -126,7 +127,7 @@ def test_counts_are_covered_everywhere(
     """Whole numbers of little noise are covered more often than said, others as often as said."""
     draws = Draws(sessions[kind], [_ask(keys) for keys in WORKLOADS[workload]], SPENDS[spend])
     for share in _cover_counts(draws, 4000):
-        assert 0.935 <= share <= (1.0 if spend == "small noise" else 0.975)
+        assert 0.94 <= share <= (1.0 if spend == "small noise" else 0.975)
 
 
 AVERAGES = {
@@ -157,7 +158,8 @@ def test_averages_are_covered(
         laws = draws.exact.join_laws(each.resolved)
         for figure in each.question.figures.values():
             truth = draws.exact.sum_question(each.resolved)
-            right = compute_figure(each, figure, NoisyAnswer(truth, laws, (), None, truth.shape[1]))
+            silent = (NoiseLaw.of(None),) * len(laws)
+            right = compute_figure(each, figure, NoisyAnswer(truth, silent, (), None, truth.shape[1]))
             held = []
             for _ in range(300):
                 sums = draws.draw().sum_question(each.resolved)
