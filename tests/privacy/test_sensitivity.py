@@ -23,6 +23,7 @@ from privacy import region_moves, shaped_moves, together_moves
 from sfumato.curator.plan.steps import Choices, DiscoveredKeys, PooledSums, Sums
 from sfumato.engines.rows import UnitSizes
 from sfumato.errors import PolicyError
+from sfumato.noise import SimplicesNoise
 from sfumato.queries.sql import choose_question, parse_question
 
 if TYPE_CHECKING:
@@ -117,7 +118,11 @@ def _tally(found: Any, part: int, cells: int) -> dict[tuple[int, int], int]:
 def _shares(step: QuestionStep, one: Any, other: Any) -> list[Fraction]:
     """How far each sum or choice moved, as shares of its bounds."""
     match step:
-        case Sums() | PooledSums():
+        case PooledSums():
+            return [
+                share for moved in together_moves.list_moved(step, one, other) for share in _pooled(*moved)
+            ]
+        case Sums():
             apart = np.asarray(one, dtype=object) - np.asarray(other, dtype=object)
             moved = zip(step.measured, apart, strict=True)
             return [share for each, row in moved if _moves(each, row) for share in _norms(each, row)]
@@ -149,6 +154,15 @@ def _norms(each: NoisySum[Summand], moved: Any) -> list[Fraction]:
     """Of both norms, the second squared."""
     l1, squares = sum(abs(int(x)) for x in moved), sum(int(x) ** 2 for x in moved)
     return [Fraction(l1, each.sensitivity.l1), Fraction(squares, each.sensitivity.l2_squared)]
+
+
+def _pooled(each: Any, norm: int, squares: int) -> list[Fraction]:
+    """Of the norm of its noise, and of the l2 norm squared where noise is priced by that too."""
+    if not _moves(each, norm):
+        return []
+    own = Fraction(norm, each.sensitivity.l1)
+    squared = Fraction(squares, each.sensitivity.l2_squared)
+    return [own] if isinstance(each.noise, SimplicesNoise) else [own, squared]
 
 
 def _of_all(step: Choices, one: dict[Any, int], other: dict[Any, int]) -> Fraction:

@@ -16,6 +16,8 @@ from sfumato.noise import SimplicesNoise
 from sfumato.queries.sql import parse_question
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from privacy.test_sensitivity import Beside
 
 SPENDS = {
@@ -61,8 +63,16 @@ def nearest_to_price(worlds: Beside, workload: str, spend: str) -> Fraction:
     return max(costs) / price
 
 
+def list_moved(step: PooledSums, one: Any, other: Any) -> Iterator[tuple[Any, int, int]]:
+    """Yield each sum or shape with what a unit moves it by: in the norm of its noise, and in l2, squared."""
+    at = 0
+    for each in step.measured:
+        many = len(each.sums) if isinstance(each, ShapedSum) else 1
+        yield each, *_moved(each, one[at : at + many], other[at : at + many])
+        at += many
+
+
 def _moved(each: Any, one: Any, other: Any) -> tuple[int, int]:
-    """Return the norm of the noise and the square of the l2 norm of what a unit moves a sum or shape by."""
     parts = [each.shape.compute(rows) if isinstance(each, ShapedSum) else rows for rows in (one, other)]
     apart = np.asarray(parts[0], dtype=object) - np.asarray(parts[1], dtype=object)
     simplices = isinstance(each.noise, SimplicesNoise)
@@ -72,11 +82,8 @@ def _moved(each: Any, one: Any, other: Any) -> tuple[int, int]:
 
 def _spent(step: PooledSums, one: Any, other: Any, pure: bool) -> Fraction:
     """Return what the removal of one unit costs by what it moved, and check each norm against its price."""
-    total, at = Fraction(0), 0
-    for each in step.measured:
-        many = len(each.sums) if isinstance(each, ShapedSum) else 1
-        norm, squares = _moved(each, one[at : at + many], other[at : at + many])
-        at += many
+    total = Fraction(0)
+    for each, norm, squares in list_moved(step, one, other):
         # A shape bounds what a row does in the norm of its noise.
         assert norm <= each.sensitivity.l1 or not pure
         assert squares <= each.sensitivity.l2_squared or isinstance(each.noise, SimplicesNoise)
