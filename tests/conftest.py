@@ -33,7 +33,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Where tests run side by side, one process has those of a file, and one has all that start a Spark."""
+    """Where tests run side by side, one process has those of a file, and one has all that start a Spark.
+
+    Those with a browser come first: they mostly wait, and others use the processors meanwhile.
+    """
+    items.sort(key=lambda item: not item.nodeid.startswith("tests/web/"))
     for item in items:
         if item.get_closest_marker("xdist_group"):
             continue

@@ -111,8 +111,8 @@ def healed(server: Server) -> None:
     "fault",
     [
         pytest.param(f"write {errno.ENOSPC}", id="full"),
-        pytest.param(f"write {errno.EROFS}", id="read-only"),
-        pytest.param(f"write {errno.EIO}", id="write error"),
+        pytest.param(f"write {errno.EROFS}", id="read-only", marks=pytest.mark.slow),
+        pytest.param(f"write {errno.EIO}", id="write error", marks=pytest.mark.slow),
         pytest.param(f"sync {errno.EIO}", id="sync error"),
     ],
 )

@@ -132,7 +132,7 @@ def test_a_learner_keeps_its_price(
         pytest.param(SPENDS[1], 60, id="gaussian-line"),
         pytest.param(SPENDS[2], 60, id="rho-line", marks=pytest.mark.slow),
         pytest.param(SPENDS[1], 10**9, id="gaussian-trials", marks=pytest.mark.slow),
-        pytest.param(SPENDS[2], 10**9, id="rho-trials"),
+        pytest.param(SPENDS[2], 10**9, id="rho-trials", marks=pytest.mark.slow),
     ],
 )
 def test_an_automatic_choice_keeps_its_price(

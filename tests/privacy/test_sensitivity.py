@@ -190,7 +190,7 @@ def _try(tried: Tried, worlds: Beside, case: Asked) -> None:
 
 # ---- what is promised --------------------------------------------------------------------------------------
 
-QUESTIONS = 100
+QUESTIONS = 60
 KINDS = ("count", "count x", "count if", "units", "sum", "avg", "variance", "covariance", "quantile")
 
 

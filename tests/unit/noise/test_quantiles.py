@@ -339,7 +339,9 @@ def test_rows_listed_one_by_one_are_the_same_histograms(grids: list[list[int]]) 
     assert counted.difference(rows) == 0
 
 
-@pytest.mark.parametrize("share", [HALF, Fraction(1, 10), Fraction(9, 10)])
+@pytest.mark.parametrize(
+    "share", [HALF, Fraction(1, 10), pytest.param(Fraction(9, 10), marks=pytest.mark.slow)]
+)
 def test_choices_have_their_law(share: Fraction) -> None:
     counts, draws = [3, 0, 0, 5, 1, 0, 9, 2], 4_000
     mechanism = QuantileMechanism(Fraction(7, 10), share)

@@ -52,7 +52,7 @@ def stated_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     ("settings", "drawn"),
     [
         ({}, {}),
-        ({"warm": 0}, {"sampler": "stochastic", "guidance": 0.5}),
+        pytest.param({"warm": 0}, {"sampler": "stochastic", "guidance": 0.5}, marks=pytest.mark.slow),
         ({"warm": 0, "parametrisation": "v"}, {"sampler": "stochastic"}),
         ({"network": "unet", "width": 8, "warm_steps": 100, "steps": 5}, {}),
     ],
