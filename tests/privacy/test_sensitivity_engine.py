@@ -269,7 +269,8 @@ IMAGES = (
     (-0.0, (0, 0, 0)),
     (5.0, (5, 2, 2)),
 )
-HOW = ("pyarrow", "pyarrow 1", "pyarrow 50", "pyarrow 100", "polars", "polars 50", "unmarked")
+SELDOM = (pytest.param(each, marks=pytest.mark.slow) for each in ("pyarrow 100", "polars"))
+HOW = ("pyarrow", "pyarrow 1", "pyarrow 50", "polars 50", "unmarked", *SELDOM)
 
 
 def written(how: str, table: pa.Table, path: Path) -> Path:

@@ -92,6 +92,14 @@ def test_the_quote_says_that_a_run_is_one(tmp_path: Path) -> None:
     assert "as one run" in str(quoted)
 
 
+def test_more_stretches_than_a_ledger_counts_cost_nothing(tmp_path: Path) -> None:
+    lab = make_lab(tmp_path, SIDE_ALONE)
+    asked = make_trainer(steps=1, checkpoint=tmp_path / "run", resumes=10**9)
+    with pytest.raises(SfumatoError, match="SF-L302"):
+        lab.session().fit(asked, **ASKED)
+    assert read_charges(lab) == []
+
+
 def test_only_runs_of_poisson_batches_are_one(tmp_path: Path) -> None:
     lab = make_lab(tmp_path, SIDE_ALONE)
     quoted = lab.session().quote(make_trainer(sampling="ordered"), **ASKED)

@@ -15,7 +15,14 @@ from sfumato.curator.plan.spend import Needs, Spend, parse_spend
 from sfumato.engines.rows import list_scans
 from sfumato.errors import EngineError, PolicyError
 from sfumato.ledger import Charge, Released
-from sfumato.ledger.api import Reserved, SnapshotRead, hash_reads, name_project, parse_account
+from sfumato.ledger.api import (
+    Reserved,
+    SnapshotRead,
+    hash_reads,
+    name_project,
+    parse_account,
+    require_step_count,
+)
 from sfumato.privacy.account import NOTHING, Allowance, Caps, Cost, Left, left
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.neighbours import common_relation
@@ -260,6 +267,7 @@ class Payer:
         then are counted and cost nothing, so that none of it can be given back.
         """
         self.require_admissible(plan)
+        require_step_count(stretches)  # before a price of the whole is charged
         key, ledger = f"run {plan.request}", self.lab.ledger
         one = NOTHING if whole else plan.cost.divide(stretches)
         # What was not drawn may be given back, so it is charged to all regions alike.

@@ -431,6 +431,13 @@ def is_step_count(steps: object) -> bool:
     return type(steps) is int and 0 < steps <= MAX_STEPS
 
 
+def require_step_count(steps: int) -> None:
+    """Refuse a number of steps that no reservation may have."""
+    if not is_step_count(steps):
+        rule = f"steps are a whole number from 1 to {MAX_STEPS}"
+        raise UsageError("SF-L302", "The ledger cannot keep this.", rule=rule)
+
+
 def is_cost(cost: Cost) -> bool:
     """Return whether these are whole numbers, one for each order, that can only make a total grow."""
     # Exact types: a float could round, and a bool, which is an int, would be written as a word.

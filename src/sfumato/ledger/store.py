@@ -13,12 +13,11 @@ from weakref import WeakMethod
 from sfumato.errors import LedgerError, UsageError
 from sfumato.ledger import failpoints, tables
 from sfumato.ledger.api import (
-    MAX_STEPS,
     Charged,
     Released,
     bind_request,
-    is_step_count,
     parse_account,
+    require_step_count,
 )
 from sfumato.ledger.books import Books, check_entries
 from sfumato.ledger.carried import carry_charge, carry_release, write_carried
@@ -151,14 +150,14 @@ class StoredLedger(ABC):
         return done if isinstance(done, Charged) else self._settle(charge, done)
 
     def reserve(self, charge: Charge, steps: int) -> Reserved | Released:
-        _require_steps(steps)
+        require_step_count(steps)
         self._database.require_text(*charge.accounts, charge.key or "", charge.neighbours or "")
         holder = self._holder.take_name()
         done = self._write("reserve", lambda transaction: transaction.reserve(charge, steps, holder))
         return self._settle(charge, done)
 
     def draw(self, reserved: Reserved, steps: int = 1) -> int:
-        _require_steps(steps)
+        require_step_count(steps)
         return self._write("draw", lambda transaction: transaction.draw(reserved, steps))
 
     def note_unread(self, charged: Charged) -> None:
@@ -544,9 +543,3 @@ class StoredLedger(ABC):
         """Add to the books what is durable now."""
         self._books = None  # as above
         self._books, self._newest = transaction.apply_to_books(), transaction.end
-
-
-def _require_steps(steps: int) -> None:
-    if not is_step_count(steps):
-        rule = f"steps are a whole number from 1 to {MAX_STEPS}"
-        raise UsageError("SF-L302", "The ledger cannot keep this.", rule=rule)

@@ -59,7 +59,6 @@ def can_be_one_run(epsilon: Number, delta: Number) -> bool:
     return round_side_delta(delta) > 0 and parse_positive(epsilon, "epsilon") <= LARGEST_EPSILON
 
 
-@lru_cache(maxsize=64)
 def state_one_run(run: Event, epsilon: Number, delta: Fraction) -> PrivacyProfile:
     """Return what is known of a run that was shown to be (ε, δ)-private: its δ at smaller ε too.
 
@@ -67,7 +66,12 @@ def state_one_run(run: Event, epsilon: Number, delta: Fraction) -> PrivacyProfil
     the run is dominated by a pair of laws that is fixed before the first: Gaussian noise, on all units or on
     Poisson samples.
     """
-    last = parse_positive(epsilon, "epsilon")
+    # A double and a fraction can be equal and be read as different numbers, so it is read before it is kept.
+    return _state_one_run(run, parse_positive(epsilon, "epsilon"), delta)
+
+
+@lru_cache(maxsize=64)
+def _state_one_run(run: Event, last: Fraction, delta: Fraction) -> PrivacyProfile:
     smaller = [last * step / _POINTS for step in range(_POINTS)]
     known = [(each, _find_delta(run, each)) for each in smaller]
     return PrivacyProfile([(last, delta), *(point for point in known if delta < point[1] < 1)])

@@ -21,7 +21,7 @@ def _targets(kind: str, rows: np.ndarray, rng: Any) -> tuple[np.ndarray, tuple[f
 
 
 @pytest.mark.parametrize("spend", SPENDS, ids=["pure", "gaussian"])
-@pytest.mark.parametrize("kind", ["offset", "tailed"])
+@pytest.mark.parametrize("kind", ["offset", pytest.param("tailed", marks=pytest.mark.slow)])
 def test_targets_far_from_the_middle_of_loose_bounds_are_learnt(kind: str, spend: dict[str, float]) -> None:
     """The median of five fits; before targets were located, R² was below −100 here."""
     rng = np.random.default_rng(3)

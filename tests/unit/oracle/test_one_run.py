@@ -43,3 +43,10 @@ def test_a_delta_is_rounded_down_to_what_ledgers_count_in(delta: float | Fractio
     assert 0 <= Fraction(delta if isinstance(delta, Fraction) else str(delta)) - rounded < Fraction(1, SIDE)
     assert can_be_one_run(1, delta) == (rounded > 0)
     assert not can_be_one_run(201, delta)
+
+
+def test_an_epsilon_is_read_before_it_is_kept() -> None:
+    """0.1 and the double of it are equal, and are read as two numbers."""
+    run = Repeated(Sampled(Gaussian(Fraction(4)), Fraction(1, 100)), 3)
+    typed, exact = (state_one_run(run, each, Fraction(1, 2**30)) for each in (0.1, Fraction(0.1)))
+    assert (typed.pure(), exact.pure()) == (Fraction(1, 10), Fraction(0.1))

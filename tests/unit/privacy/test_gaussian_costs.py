@@ -256,3 +256,10 @@ def test_a_sample_of_a_sample_is_never_free() -> None:
         event = Sampled(event, Fraction(1, 2**99))
     assert event.pure()
     assert not price(event).is_free
+
+
+def test_points_below_the_range_of_doubles_are_priced() -> None:
+    claim = PrivacyProfile([(1, 0), (Fraction(1, 1000), Fraction(1, 10**330))])
+    found = find_costs(claim)
+    assert found is not None
+    assert min(found) > 0

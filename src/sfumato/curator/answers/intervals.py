@@ -7,6 +7,7 @@ than noise: values that were rounded down before they were summed, and groups of
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -75,14 +76,17 @@ def compute_shown(plan: QuestionPlan, aggregate: SummedAggregate, noisy: NoisyAn
     exact = not any(noisy.laws[each].draws for each in at)
     if exact or not isinstance(aggregate, MeanOf | VarianceOf):
         return compute_aggregate(aggregate, of, parts)
-    # In units of what people see; the number of rows comes last.
-    steps = np.array([*(float(each.step) for each in of[:-1]), 1.0])
+    low, high = aggregate_range(MeanOf(aggregate.of), of[-2:])
+    bound = (high - low) / 2
+    # In units of the bound, in which no square is too large or too small; the number of rows comes last.
+    powers = (1,) if isinstance(aggregate, MeanOf) else (2, 1)
+    exact_bound = Fraction(bound)
+    steps = np.array([*(float(of[n].step / exact_bound**power) for n, power in enumerate(powers)), 1.0])
     sums = np.stack(parts) * steps[:, None]
     spread = covariance_of([noisy.laws[each] for each in at]) * np.outer(steps, steps)[..., None]
-    low, high = aggregate_range(MeanOf(aggregate.of), of[-2:])
     if isinstance(aggregate, MeanOf):
-        return estimate_mean(sums, spread, (high - low) / 2) + (low + high) / 2
-    variance = estimate_variance(sums, spread, (high - low) / 2)
+        return estimate_mean(sums, spread) * bound + (low + high) / 2
+    variance = estimate_variance(sums, spread) * bound**2
     variance = variance * sample_factor(parts[-1]) if aggregate.sample else variance
     return np.asarray(np.sqrt(variance) if aggregate.root else variance)
 

@@ -160,13 +160,7 @@ class NoiseLaw:
         if not self.draws:
             return np.ones(1)
         # Noise that is all but never drawn has a variance of 0 in doubles.
-        variance = ((self.covariance @ self.weights) * self.weights).sum(axis=0)
-        return np.asarray(1 / np.maximum(_LEAST, variance))
-
-    @property
-    def covariance(self) -> Floats:
-        """The covariance of the draws, whatever their weights are."""
-        return _covariance_of_draws(self.draws)
+        return np.asarray(1 / np.maximum(_LEAST, covariance_of([self])[0, 0]))
 
     def at(self, cells: Any) -> NoiseLaw:
         """Return the law in some of the cells."""
@@ -184,22 +178,18 @@ class NoiseLaw:
 
 def covariance_of(laws: Sequence[NoiseLaw]) -> Floats:
     """Return the covariances of numbers of these laws: a row and a column each, a layer a cell or one."""
-    draws = tuple(dict.fromkeys(draw for law in laws for draw in law.draws))
     cells = max((law.weights.shape[1] for law in laws if law.draws), default=1)
-    weights = np.zeros((len(laws), len(draws), cells))
+    # What is drawn apart is independent; a pool has thousands of draws, few of them at once.
+    together: dict[Hashable, dict[Draw, Floats]] = {}
     for at, law in enumerate(laws):
         for draw, row in zip(law.draws, law.weights, strict=True):
-            weights[at, draws.index(draw)] += row
-    between = _covariance_of_draws(draws)
-    return np.asarray(np.einsum("iac,ab,jbc->ijc", weights, between, weights, optimize=True))
-
-
-def _covariance_of_draws(draws: Sequence[Draw]) -> Floats:
-    found = np.zeros((len(draws), len(draws)))
-    for i, one in enumerate(draws):
-        for j, other in enumerate(draws):
-            if one.joint == other.joint:
-                found[i, j] = _covariance(one.noise, other.noise)
+            own = together.setdefault(draw.joint, {}).setdefault(draw, np.zeros((len(laws), cells)))
+            own[at] += row
+    found = np.zeros((len(laws), len(laws), cells))
+    for draws in together.values():
+        for one, weights in draws.items():
+            for other, others in draws.items():
+                found += _covariance(one.noise, other.noise) * weights[:, None] * others
     return found
 
 

@@ -106,8 +106,8 @@ class _Scale:
     place: Callable[[Floats], Floats]
 
 
-def estimate_mean(sums: Floats, covariance: Floats, bound: float) -> Floats:
-    """Return a mean between −bound and bound, from a sum and a number of rows.
+def estimate_mean(sums: Floats, covariance: Floats) -> Floats:
+    """Return a mean between −1 and 1, from a sum and a number of rows.
 
     Its prior is the arcsine law, which is Jeffreys' prior of a share: means near an end are common, as those
     of rare things are.
@@ -115,21 +115,19 @@ def estimate_mean(sums: Floats, covariance: Floats, bound: float) -> Floats:
     weights = np.zeros_like(sums)
     weights[0] = 1.0
     quotient = NoisyQuotient.of(sums, covariance, weights)
-    ends = np.full_like(quotient.total, bound)
-    return _find_median(
-        quotient, -ends, ends, _Scale(lambda x: bound * np.sin(x), lambda y: np.arcsin(y / bound))
-    )
+    ends = np.ones_like(quotient.total)
+    return _find_median(quotient, -ends, ends, _Scale(np.sin, np.arcsin))
 
 
-def estimate_variance(sums: Floats, covariance: Floats, bound: float) -> Floats:
-    """Return a variance, from a sum of squares, a sum and a number of rows; values are within the bound.
+def estimate_variance(sums: Floats, covariance: Floats) -> Floats:
+    """Return a variance, from a sum of squares, a sum and a number of rows; values are between −1 and 1.
 
-    The prior of the standard deviation is flat up to the bound. The mean is estimated first: the sum of
+    The prior of the standard deviation is flat up to 1. The mean is estimated first: the sum of
     squared distances from it is a weighted sum of the three.
     """
-    mean = estimate_mean(sums[1:], covariance[1:, 1:], bound)
+    mean = estimate_mean(sums[1:], covariance[1:, 1:])
     around = NoisyQuotient.of(sums, covariance, np.stack([np.ones_like(mean), -2 * mean, mean**2]))
-    ends = np.zeros_like(mean), np.full_like(mean, bound**2)
+    ends = np.zeros_like(mean), np.ones_like(mean)
     return _find_median(around, *ends, _Scale(np.square, np.sqrt))
 
 

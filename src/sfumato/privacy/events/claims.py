@@ -110,7 +110,7 @@ class PrivacyProfile(Event):
     def curve(self) -> Curve:
         worst = self.worst()
         masses = [
-            (float(mass / (1 - worst.infinite)), loss)
+            (math.nextafter(float(mass / (1 - worst.infinite)), math.inf) if mass else 0.0, loss)
             for mass, loss in zip(worst.masses, worst.losses, strict=True)
         ]
         top = divergences.randomized_response(float(self.pure()))
