@@ -205,7 +205,7 @@ class Payer:
         if self.was_answered(plan):
             return self._standing(dict.fromkeys(self.accounts(plan.table), NOTHING), free=True)
         self._require_little_work(plan)
-        payment = self._find_payment(plan, in_stretches)
+        payment = self._choose_payment(plan, in_stretches)
         standing = self._standing(dict.fromkeys(payment.accounts, plan.cost))
         slot = None if self.slots is None else self.slots.slot(plan)
         return replace(standing, slot=slot, regions=payment.list_regions())
@@ -220,11 +220,11 @@ class Payer:
 
     def can_afford(self, plan: Plan[Any, Any], cost: Cost, *, in_stretches: bool = False) -> bool:
         """Return whether the accounts that pay for a plan hold a cost, such as that of many like it."""
-        payment = self._find_payment(plan, in_stretches)
+        payment = self._choose_payment(plan, in_stretches)
         states = self._states(payment.accounts)
         return all(cap.holds(spent + cost) for cap, spent in dict.fromkeys(states))
 
-    def _find_payment(self, plan: Plan[Any, Any], in_stretches: bool) -> Payment:
+    def _choose_payment(self, plan: Plan[Any, Any], in_stretches: bool) -> Payment:
         return Payment(self.accounts(plan.table)) if in_stretches else self.find_payment(plan)
 
     def find_left(self, plan: Plan[Any, Any]) -> Fraction:

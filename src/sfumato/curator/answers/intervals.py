@@ -73,22 +73,29 @@ def compute_shown(plan: QuestionPlan, aggregate: SummedAggregate, noisy: NoisyAn
     """Return the number that the answer shows in every cell: the posterior median of means and variances."""
     at = plan.sums(aggregate)
     of, parts = [plan.summands[each] for each in at], [noisy.numbers(each) for each in at]
-    exact = not any(noisy.laws[each].draws for each in at)
-    if exact or not isinstance(aggregate, MeanOf | VarianceOf):
+    laws = [noisy.laws[each] for each in at]
+    if not isinstance(aggregate, MeanOf | VarianceOf) or not any(law.draws for law in laws):
         return compute_aggregate(aggregate, of, parts)
     low, high = aggregate_range(MeanOf(aggregate.of), of[-2:])
     bound = (high - low) / 2
-    # In units of the bound, in which no square is too large or too small; the number of rows comes last.
-    powers = (1,) if isinstance(aggregate, MeanOf) else (2, 1)
-    exact_bound = Fraction(bound)
-    steps = np.array([*(float(of[n].step / exact_bound**power) for n, power in enumerate(powers)), 1.0])
-    sums = np.stack(parts) * steps[:, None]
-    spread = covariance_of([noisy.laws[each] for each in at]) * np.outer(steps, steps)[..., None]
     if isinstance(aggregate, MeanOf):
-        return estimate_mean(sums, spread) * bound + (low + high) / 2
-    variance = estimate_variance(sums, spread) * bound**2
+        return estimate_mean(*_in_units(of, parts, laws, bound, (1,))) * bound + (low + high) / 2
+    variance = estimate_variance(*_in_units(of, parts, laws, bound, (2, 1))) * bound**2
     variance = variance * sample_factor(parts[-1]) if aggregate.sample else variance
     return np.asarray(np.sqrt(variance) if aggregate.root else variance)
+
+
+def _in_units(
+    of: list[Summand], parts: list[Floats], laws: list[NoiseLaw], bound: float, powers: tuple[int, ...]
+) -> tuple[Floats, Floats]:
+    """Return sums and the covariance of their noise, in units of powers of a bound; rows come last.
+
+    In these no square is too large or too small for doubles.
+    """
+    unit = Fraction(bound)
+    steps = [float(each.step / unit**power) for each, power in zip(of, powers, strict=False)]
+    scale = np.array([*steps, 1.0])
+    return np.stack(parts) * scale[:, None], covariance_of(laws) * np.outer(scale, scale)[..., None]
 
 
 def possible_range(plan: QuestionPlan, aggregate: SummedAggregate, sums: Sums) -> Ends:
