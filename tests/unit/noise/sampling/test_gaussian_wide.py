@@ -19,7 +19,7 @@ from sfumato.noise.sampling.gaussian_wide import (
 )
 from sfumato.noise.sampling.inversion import UniformDraw
 from sfumato.noise.sampling.normal import CELLS, REACH
-from sfumato.noise.sampling.normal_draws import accepts_place, approximate_weights
+from sfumato.noise.sampling.places import PLACE, PLACE_BITS, accept_places, accepts_place, approximate_weights
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -167,3 +167,15 @@ def test_acceptance_is_exact(cell: int, script: type[Script]) -> None:
         coin = UniformDraw(tie >> 128, 48, script([(tie >> 64) % 2**64 + side * 2**30, 0, 0, 0]))
         found = accepts_place(cell, UniformDraw(place, 48, script([0, 0, 0, 0])), coin)
         assert found == (side < 0)
+
+
+@pytest.mark.parametrize("cell", [0, 60, 590])
+def test_places_in_a_cell_have_the_normal_law(cell: int) -> None:
+    """Pearson's statistic over sixteen parts of a cell; in the last one their chances differ by a seventh."""
+    count, parts = 40_000, 16
+    words, _ = accept_places(np.full(count, cell), OS.words(count).view(np.int64), OS)
+    seen = np.bincount((words & PLACE) >> PLACE_BITS - 4, minlength=parts)
+    ends = np.array([math.erfc((cell + k / parts) / CELLS / math.sqrt(2)) for k in range(parts + 1)])
+    expected = count * (ends[:-1] - ends[1:]) / (ends[0] - ends[-1])
+    assert float(((seen - expected) ** 2 / expected).sum()) < chi2.isf(1e-9, parts - 1)
+    assert abs((words < 0).mean() - 0.5) < 0.02
