@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.noise.sampling.bits import BitSource
+    from sfumato.noise.sampling.integers import IntArray
     from sfumato.noise.sampling.rectangles import Places
 
-    Cells = NDArray[np.int64]
     Words = NDArray[np.int16] | NDArray[np.int32] | NDArray[np.int64]
 
 _WORDS = {15: np.int16, 31: np.int32, WORD_BITS: np.int64}
@@ -29,7 +29,7 @@ _WORDS = {15: np.int16, 31: np.int32, WORD_BITS: np.int64}
 class NormalDraws:
     """Independent standard normal numbers: 64 · Z is ±(cell + place)."""
 
-    cells: Cells
+    cells: IntArray
     words: Words
     """Signs and the first bits of places. In a negative word, the bits of the place are inverted."""
     places: Places

@@ -1,8 +1,8 @@
 """The half-normal law as rectangles and the wedges above them (Marsaglia, MacLaren and Bray 1964).
 
-|Z| lies in a cell of width 1/64. Below its density stands a rectangle in every cell, as high as the density at
-the cell's end; nearly all draws fall into one of them, where every place is equally likely. The others fall
-into a wedge, and are drawn by rejection (docs/proofs/gaussian.md#rectangles-and-wedges).
+|Z| lies in a cell of width 1/64. Below its density stands a rectangle in every cell, as high as the density
+at the cell's end. Nearly all draws fall into one of them, where every place is equally likely. The others
+fall into a wedge, and are drawn by rejection (docs/proofs/gaussian.md#rectangles-and-wedges).
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.noise.sampling.bits import BitSource
+    from sfumato.noise.sampling.integers import IntArray
 
-    Cells = NDArray[np.int16] | NDArray[np.object_]
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
     Places = dict[int, UniformDraw]
@@ -38,7 +38,7 @@ _VARIANCE = CELLS**2
 _WEDGE_REACH = 604
 """Cells in the table of wedges: e^(−604² / 8192) < 2^−64, so a 64-bit draw seldom falls outside."""
 _EDGE_DOUBT = 2.0**-13
-"""Distance from the edge of a wedge, beside the square of its slope, from which on coins decide; half is proven."""
+"""How far beyond an eighth of its slope's square a coin has to be from an edge to decide; half is proven."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,13 +106,13 @@ def _wedge_table() -> InversionTable:
     return InversionTable.build(WedgeLaw(), range(1, _WEDGE_REACH + 1))
 
 
-def draw_in_wedges(count: int, source: BitSource) -> tuple[Cells, Ints, Places]:
+def draw_in_wedges(count: int, source: BitSource) -> tuple[IntArray, Ints, Places]:
     """Return cells and words of so many draws in wedges, and places of which more bits are known.
 
     A word is a sign and a place; in a negative one, the bits of the place are inverted.
     """
-    # About half of the proposals are kept. Whichever are, they are independent draws: so the first ones do, and
-    # so does another attempt where they are too few.
+    # About half of the proposals are kept. Whichever are, they are independent draws: so the first ones do,
+    # and so does another attempt where they are too few.
     proposed = 2 * count + 2 * math.isqrt(count) + 2
     cells, words = _wedge_table().draw(proposed, source, np.int16), source.words(proposed).view(np.int64)
     kept, known = _choose(cells, words, source)
@@ -123,13 +123,15 @@ def draw_in_wedges(count: int, source: BitSource) -> tuple[Cells, Ints, Places]:
     return cells[kept], words[kept], places
 
 
-def _choose(cells: Cells, words: Ints, source: BitSource) -> tuple[NDArray[np.intp], Places]:
+def _choose(cells: IntArray, words: Ints, source: BitSource) -> tuple[NDArray[np.intp], Places]:
     """Return which proposals lie below the density, and places of which that took more bits."""
     coins = source.words(-(-cells.size // 2)).view(np.uint32)[: cells.size]
     over, slopes = _compare(cells.astype(np.float64), words, coins)
     accepted = over < 0
     places: Places = {}
-    for i in np.flatnonzero(np.abs(over) <= slopes * slopes / 8 + _EDGE_DOUBT).tolist():
+    # Cells beyond the table, as Python integers, are all decided exactly.
+    doubt = slopes * slopes / 8 + (2 if cells.dtype == object else _EDGE_DOUBT)
+    for i in np.flatnonzero(np.abs(over) <= doubt).tolist():
         word = int(words[i])
         places[i] = UniformDraw(word if word >= 0 else ~word, WORD_BITS, source)
         accepted[i] = lies_below(int(cells[i]), places[i], UniformDraw(int(coins[i]), 32, source))
@@ -138,8 +140,8 @@ def _choose(cells: Cells, words: Ints, source: BitSource) -> tuple[NDArray[np.in
 
 def _compare(cells: Floats, words: Ints, coins: NDArray[np.uint32]) -> tuple[Floats, Floats]:
     """Return how far coins are above the edges, about, and the slopes z₁ of the edges (see `lies_below`)."""
-    # Sixteen bits of a word are a sign and the first of a place: bits that a short word does not keep must not
-    # decide.
+    # Sixteen bits of a word are a sign and the first of a place. Bits that a short word does not keep must
+    # not decide.
     place = (words >> 48 ^ words >> 63) * 2.0**-15
     twice = 2 * cells
     ends = twice + 1
@@ -151,7 +153,8 @@ def _compare(cells: Floats, words: Ints, coins: NDArray[np.uint32]) -> tuple[Flo
 def lies_below(cell: int, place: UniformDraw, coin: UniformDraw) -> bool:
     """Return whether a coin is below the edge of a cell's wedge at a place, learning bits of both.
 
-    With z = v · (2 · cell + v) / 8192 at a place v, the edge is (e^−z − e^−z₁) / (1 − e^−z₁), z₁ that at v = 1.
+    With z = v · (2 · cell + v) / 8192 at a place v, and z₁ that at v = 1, the edge is
+    (e^−z − e^−z₁) / (1 − e^−z₁).
     """
     while True:
         bits = coin.bits + 64

@@ -1,9 +1,9 @@
 """Differences of two Wishart matrices, rounded to whole numbers exactly (docs/proofs/k-norm.md#matrices).
 
 g·gᵀ − h·hᵀ is p·qᵀ + q·pᵀ for p = (g + h)/√2 and q = (g − h)/√2, which are independent normal vectors too.
-An entry adds up such products, in doubles, from the leading bits of the normal numbers, and is answered if all
-that it can be is rounded to the same number. The others are computed as Python integers, from as many bits as
-it takes.
+An entry adds up such products, in doubles, from the leading bits of the normal numbers, and is answered if
+all that it can be is rounded to the same number. The others are computed as Python integers, from as many
+bits as it takes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from sfumato.noise.sampling.bits import BitSource
     from sfumato.noise.sampling.integers import IntArray
-    from sfumato.noise.sampling.normal_draws import NormalDraws
+    from sfumato.noise.sampling.normal_draws import NormalDraws, Words
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
@@ -38,8 +38,8 @@ _CELL_BITS = 9
 """Bits of the cells that doubles are used for. P(|Z| ≥ 8) is below 2^−49."""
 _LIMB, _LARGEST = 2.0**27, 2.0**62
 _SHORT_WORDS = {15: 2**8, 31: 2**26}
-"""Bits of a place, and the largest scale · (size + 1) that they are drawn for. They leave few entries
-open there, which takes no longer than more bits would (benchmarks/noise.py); privacy does not depend on it."""
+"""Bits of a place, and the largest scale · (size + 1) that they are drawn for. The entries that they leave
+open take no longer than more bits would (benchmarks/noise.py). Privacy does not depend on it."""
 _BLOCK = 2**15
 """About how many normal numbers are drawn at a time (benchmarks/noise.py)."""
 _MARGIN = 1.05
@@ -80,10 +80,10 @@ class WishartSampler:
     def draw(self, count: int, source: BitSource) -> IntArray:
         """Return `count` independent draws, one column each."""
         space = _Space.allocate(self, min(count, max(1, _BLOCK // self.numbers)))
-        found: list[IntArray] = []
+        found: list[Any] = []
         while (left := count - sum(map(len, found))) > 0:
             found.append(self._draw_block(space.limit(left), source))
-        return (found[0] if len(found) == 1 else np.concatenate(found)).T
+        return np.asarray(found[0] if len(found) == 1 else np.concatenate(found)).T
 
     def _draw_block(self, space: _Space, source: BitSource) -> IntArray:
         draws = draw_normals(space.count * self.numbers, self.place_bits, source)
@@ -186,8 +186,8 @@ class _Space:
         size, numbers = sampler.size, count * sampler.numbers
         entries = count, size * (size + 1) // 2
         halves = numbers if sampler.place_bits == WORD_BITS else 0
-        floats = [np.empty(shape) for shape in (numbers, halves, (count, size, size), entries, entries)]
-        return cls(size, *floats[:2], np.empty(halves, dtype=np.int64), *floats[2:])
+        rows = np.empty(numbers), np.empty(halves), np.empty(halves, dtype=np.int64)
+        return cls(size, *rows, np.empty((count, size, size)), np.empty(entries), np.empty(entries))
 
     @property
     def count(self) -> int:
@@ -199,9 +199,10 @@ class _Space:
         if count >= self.count:
             return self
         numbers = count * (self.upper.size // self.count)
-        ends = (numbers, numbers, numbers, count, count, count)
-        parts = self.upper, self.lower, self.ints, self.products, self.first, self.second
-        return _Space(self.size, *(part[:end] for part, end in zip(parts, ends, strict=True)))
+        upper, lower, ints = self.upper[:numbers], self.lower[:numbers], self.ints[:numbers]
+        return _Space(
+            self.size, upper, lower, ints, self.products[:count], self.first[:count], self.second[:count]
+        )
 
     def leave_open(self) -> tuple[Ints, Booleans]:
         """Return entries that are all undecided."""
@@ -238,7 +239,7 @@ def _find_reach(numbers: Floats, width: int) -> float:
     return math.sqrt(2 * width * float(np.einsum("ij,ij->i", rows, rows).max()))
 
 
-def _place(cells: NDArray[np.int16], words: Ints, bits: int, out: Floats) -> None:
+def _place(cells: IntArray, words: Words, bits: int, out: Floats) -> None:
     """Write ±cell · 2^bits + word, with the sign of the word."""
     np.multiply(cells, 2.0**bits, out=out)
     np.copysign(out, words, out=out)
@@ -246,7 +247,7 @@ def _place(cells: NDArray[np.int16], words: Ints, bits: int, out: Floats) -> Non
 
 
 def _round(values: Floats, doubt: float, nearest: Floats) -> tuple[Ints, Booleans | None]:
-    """Return the nearest whole numbers, and which of them are sure; None stands for all. Values are used up."""
+    """Return the nearest whole numbers, and which of them are sure, or None for all. Values are used up."""
     np.rint(values, out=nearest)
     values -= nearest
     np.abs(values, out=values)
@@ -255,7 +256,7 @@ def _round(values: Floats, doubt: float, nearest: Floats) -> tuple[Ints, Boolean
 
 
 def _multiply(numbers: Floats, factor: Fraction) -> tuple[Ints, Floats]:
-    """Return two parts of factor · numbers, for whole numbers within ±2^53: whole ones, and some below 2^28."""
+    """Return factor · numbers, for whole numbers within ±2^53, in two parts: whole ones and some < 2^28."""
     upper = np.floor(numbers / _LIMB)
     lower = numbers - upper * _LIMB
     (a, b), (c, d) = divmod(factor * int(_LIMB), 1), divmod(factor, 1)

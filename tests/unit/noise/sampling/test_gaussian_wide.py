@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 from mpmath import mp, mpf
+from scipy.stats import chi2
 
 from sfumato.noise.sampling.bits import OS
 from sfumato.noise.sampling.gaussian_wide import (
@@ -18,7 +19,7 @@ from sfumato.noise.sampling.gaussian_wide import (
     round_magnitude,
 )
 from sfumato.noise.sampling.inversion import UniformDraw
-from sfumato.noise.sampling.normal import CELLS, REACH
+from sfumato.noise.sampling.normal import CELLS, REACH, magnitude_sampler
 from sfumato.noise.sampling.places import PLACE, PLACE_BITS, accept_places, accepts_place, approximate_weights
 
 if TYPE_CHECKING:
@@ -144,6 +145,7 @@ def test_beyond_the_cells_everything_is_exact(script: type[Script]) -> None:
     """A tail of 2^−88 in the first of two draws: then both are drawn one by one, as Python integers."""
     cells = [0x8000_FFFF, 2**64 - 1, 2**64 - 2**40]
     place_coin_sign = [2**63, 2**40, 1]
+    magnitude_sampler().draw(100, OS)  # from then on there is a table, which reads these bits
     source = script([*cells, *place_coin_sign, *place_coin_sign])
     drawn = WideGaussianSampler(Fraction(2**20)).draw(2, source)
     assert source.queue == []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import mpmath
@@ -29,8 +28,6 @@ from sfumato.noise.sampling.rectangles import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import NDArray
 
 FALSE_ALARM = 1e-9
