@@ -256,7 +256,7 @@ def _round(values: Floats, doubt: float, nearest: Floats) -> tuple[Ints, Boolean
 
 
 def _multiply(numbers: Floats, factor: Fraction) -> tuple[Ints, Floats]:
-    """Return factor · numbers, for whole numbers within ±2^53, in two parts: whole ones and some < 2^28."""
+    """Return factor · numbers as whole numbers and what is to be added, for whole ones within ±2^53."""
     upper = np.floor(numbers / _LIMB)
     lower = numbers - upper * _LIMB
     (a, b), (c, d) = divmod(factor * int(_LIMB), 1), divmod(factor, 1)
