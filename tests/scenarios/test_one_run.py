@@ -126,6 +126,14 @@ def test_one_run_is_charged_once_and_gone_on_with(tmp_path: Path, monkeypatch: p
     # The stretches are counted and cost nothing, so nothing of the price can be given back.
     assert Cost.from_dict(counted["cost"]) == NOTHING
     lab = sf.open(tmp_path / "lab")
+    begun = lab.session().quote(make_trainer(steps=6, checkpoint=path), **ASKED)
+    # Nothing is left for another such run, and this one is paid for.
+    assert begun.paid
+    assert begun.admitted
+    assert not begun.free
+    assert "nothing more: the run is paid for" in str(begun)
+    assert "refused" not in str(begun)
+    assert not lab.session().quote(make_trainer(steps=5, checkpoint=tmp_path / "other.pt"), **ASKED).paid
     found = lab.session().fit(make_trainer(steps=6, checkpoint=path), **ASKED)
     assert found.steps_ == 6
     assert len(read_charges(lab)) == 2
@@ -155,6 +163,11 @@ def test_whoever_else_begins_the_same_run_pays_for_it(
             lab.session("ada").fit(make_trainer(steps=6, checkpoint=tmp_path / "ada.pt"), **ASKED)
     once = find_spent(lab)
     assert once.pure == 10**12
+    quotes = [
+        lab.session(name).quote(make_trainer(steps=6, checkpoint=tmp_path / f"{name}.pt"), **ASKED)
+        for name in ("ada", "bob")
+    ]
+    assert [each.paid for each in quotes] == [True, False]
     lab.session("bob").fit(make_trainer(steps=6, checkpoint=tmp_path / "bob.pt"), **ASKED)
     assert find_spent(lab) == once * 2
 

@@ -116,6 +116,8 @@ class Standing:
     """Seconds until the reply leaves, in a hostile session."""
     regions: tuple[str, ...] = ()
     """The regions that are charged; none where all people of the population are."""
+    paid: bool = False
+    """Whether a run was charged before and not answered yet, so that it goes on and costs nothing more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +207,8 @@ class Payer:
         if self.was_answered(plan):
             return self._standing(dict.fromkeys(self.accounts(plan.table), NOTHING), free=True)
         self._require_little_work(plan)
+        if in_stretches and self._was_begun(plan):
+            return replace(self._standing(dict.fromkeys(self.accounts(plan.table), NOTHING)), paid=True)
         payment = self._choose_payment(plan, in_stretches)
         standing = self._standing(dict.fromkeys(payment.accounts, plan.cost))
         slot = None if self.slots is None else self.slots.slot(plan)
@@ -217,6 +221,13 @@ class Payer:
             if self.lab.ledger.read_budget(account) == REVOKED:
                 raise no_quota_error(self.analyst)
         return find_kept(self.lab.ledger, plan) is not None
+
+    def _was_begun(self, plan: Plan[Any, Any]) -> bool:
+        """Return whether these accounts have paid for a run in stretches that is not answered yet."""
+        charge = self.make_charge(plan, "", _name_run(plan), Payment(self.accounts(plan.table)))
+        # A price of the whole run is an entry of its own.
+        charges = charge, replace(charge, key=_name_price(charge))
+        return any(self.lab.ledger.find_charge(each) is not None for each in charges)
 
     def can_afford(self, plan: Plan[Any, Any], cost: Cost, *, in_stretches: bool = False) -> bool:
         """Return whether the accounts that pay for a plan hold a cost, such as that of many like it."""
@@ -268,7 +279,7 @@ class Payer:
         """
         self.require_admissible(plan)
         require_step_count(stretches)  # before a price of the whole is charged
-        key, ledger = f"run {plan.request}", self.lab.ledger
+        key, ledger = _name_run(plan), self.lab.ledger
         one = NOTHING if whole else plan.cost.divide(stretches)
         # What was not drawn may be given back, so it is charged to all regions alike.
         everyone = Payment(self.accounts(plan.table))
@@ -296,7 +307,7 @@ class Payer:
 
         The entry is never answered: it is spent, and whoever else begins the same run pays for their own.
         """
-        paid = replace(charge, key=f"price of {charge.key}")
+        paid = replace(charge, key=_name_price(charge))
         if self.lab.ledger.find_charge(paid) is not None:
             return None
         charged = self.lab.ledger.charge(paid)
@@ -416,6 +427,16 @@ class Payer:
 def find_kept(ledger: Ledger, plan: Plan[Any, Any]) -> Released | None:
     """Return the kept answer to a plan about the very snapshots that it reads, if there is one."""
     return ledger.find_release(plan.request, hash_reads(plan.identities))
+
+
+def _name_run(plan: Plan[Any, Any]) -> str:
+    """Return the key under which a run in stretches is charged."""
+    return f"run {plan.request}"
+
+
+def _name_price(charge: Charge) -> str:
+    """Return the key under which the price of a whole run is charged."""
+    return f"price of {charge.key}"
 
 
 def _snapshots(step: Step) -> list[str]:

@@ -34,6 +34,9 @@ _LEAST_DEVIATION = 1e-12
 _FEW = 1 << 14
 """Most draws for which building large tables takes longer than drawing from small ones."""
 
+_WIDEST = 2**62
+"""Most numbers that a table and its digits stand for, if draws are put together in 64 bits."""
+
 _SINGLY = 2
 """Most draws that are made one by one, which takes less time than arrays do."""
 
@@ -117,16 +120,21 @@ class LaplaceNoise:
 def draw_laplace(scale: Fraction, count: int, source: BitSource) -> IntArray:
     """Return `count` independent draws of integer Laplace noise."""
     # Few draws use small tables, which are quick to build; many draws repay large ones.
-    sampler = _sampler(scale, SMALL if count <= _FEW else LARGE)
-    if count <= _SINGLY:
-        return as_integers([sampler.draw_one(source) for _ in range(count)])
-    return draw_in_blocks(lambda block: sampler.draw(block, source), count)
+    return _sampler(scale, SMALL if count <= _FEW else LARGE).draw_all(count, source)
 
 
 def draw_geometric(scale: Fraction, count: int, source: BitSource) -> IntArray:
     """Return `count` independent numbers g ≥ 0 with probabilities in proportion to e^(−g / scale)."""
-    sampler = _sampler(scale, SMALL if count <= _FEW else LARGE, signed=False)
-    return draw_in_blocks(lambda block: sampler.draw(block, source), count)
+    return _sampler(scale, SMALL if count <= _FEW else LARGE, signed=False).draw_all(count, source)
+
+
+def draw_rounded_laplace(scale: Fraction, count: int, source: BitSource) -> IntArray:
+    """Return `count` independent draws of the whole number nearest to Laplace noise on the real line."""
+    # The size of such noise is exponential; counted in half steps, it is geometric.
+    halves = draw_geometric(2 * scale, count, source)
+    signs = np.unpackbits(source.words(-(-count // 64)).view(np.uint8))[:count].astype(np.int64)
+    # Xor with −1 and adding 1 changes a sign.
+    return np.asarray((halves + 1 >> 1 ^ -signs) + signs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +218,12 @@ class LaplaceSampler:
     digits: tuple[InversionTable, ...]
     base: int
 
+    def draw_all(self, count: int, source: BitSource) -> IntArray:
+        """Return `count` independent draws, a few of them one by one and many in blocks."""
+        if count <= _SINGLY:
+            return as_integers([self.draw_one(source) for _ in range(count)])
+        return draw_in_blocks(lambda block: self.draw(block, source), count)
+
     def draw(self, count: int, source: BitSource) -> IntArray:
         """Return `count` independent draws."""
         # X is G or −1 − G for a geometric G and an independent sign. Drawing X // width gives the sign and
@@ -217,6 +231,8 @@ class LaplaceSampler:
         leading = self.quotient.draw(count, source)
         if not self.digits:
             return leading
+        if len(self.quotient.thresholds) * self.base ** len(self.digits) > _WIDEST:
+            leading = leading.astype(object)
         # Xor with −1 is x ↦ −1 − x: it undoes the sign here and applies it again at the end.
         flip = np.where(leading < 0, -1, 0)
         geometric = leading ^ flip

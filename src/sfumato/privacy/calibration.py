@@ -43,11 +43,7 @@ def sampled_sigma(rate: Number, steps: int, epsilon: Number, delta: Number) -> f
 
     For runs fixed in advance; not a filter.
     """
-    target, share, times = (
-        float(parse_positive(epsilon, "epsilon")),
-        _delta(delta),
-        parse_whole(steps, "steps"),
-    )
+    target, share, times = parse_positive(epsilon, "epsilon"), _delta(delta), parse_whole(steps, "steps")
 
     def holds(sigma: float) -> bool:
         run = Repeated(Sampled(Gaussian(sigma), rate), times)

@@ -24,6 +24,7 @@ from sfumato.privacy import (
     share_epsilon,
     share_sigma,
 )
+from sfumato.privacy.calibration import COARSE
 
 
 def test_analytic_gaussian_noise() -> None:
@@ -44,6 +45,18 @@ def test_noise_of_a_sampled_run() -> None:
     sigma = sampled_sigma(0.01, 1000, 2, 1e-5)
     assert epsilon(Repeated(Sampled(Gaussian(sigma), 0.01), 1000), 1e-5) <= 2
     assert epsilon(Repeated(Sampled(Gaussian(0.98 * sigma), 0.01), 1000), 1e-5) > 2
+
+
+def test_noise_of_a_sampled_run_is_compared_exactly() -> None:
+    """An ε less than an ulp below what some noise costs takes more noise."""
+
+    def cost(sigma: float) -> float:
+        return epsilon(Repeated(Sampled(Gaussian(sigma), 0.01), 100), 1e-5, step=COARSE)
+
+    reached = cost(sampled_sigma(0.01, 100, 2, 1e-5))
+    below = Fraction(reached) - Fraction(1, 10**40)
+    assert float(below) == reached
+    assert cost(sampled_sigma(0.01, 100, below, 1e-5)) < reached
 
 
 @pytest.mark.parametrize("budget", [Budget(4, 1e-7), Budget(1, 1e-6), Budget(0.1, 1e-9)], ids=str)

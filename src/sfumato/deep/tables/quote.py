@@ -50,6 +50,17 @@ class TrainingQuote(viz.NamedLines):
         """Whether the same run was released before, so that it costs nothing."""
         return self.standing.free
 
+    @property
+    def paid(self) -> bool:
+        """Whether the run was charged before, so that it goes on and costs nothing more."""
+        return self.standing.paid
+
+    def _say_free(self) -> str:
+        """Return why nothing is charged; nothing if something is."""
+        if self.free:
+            return "nothing: the same was released before"
+        return "nothing more: the run is paid for, and goes on" if self.paid else ""
+
     def _lines(self) -> list[tuple[str, str]]:
         standing, promised = self.standing, self.guarantee
         after = standing.left_after
@@ -61,7 +72,7 @@ class TrainingQuote(viz.NamedLines):
         )
         price = f"ε = {self.charged:.4g}, δ = {promised.delta:.3g}, {way}"
         return [
-            ("price", "nothing: the same was released before" if self.free else price),
+            ("price", self._say_free() or price),
             ("by itself", f"ε = {self.alone:.4g} at the same δ, as a run that is fixed in advance"),
             ("protects", promised.unit),
             ("run", f"{self.steps:,} steps for {self.units:,} declared units"),

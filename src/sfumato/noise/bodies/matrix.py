@@ -19,7 +19,8 @@ import numpy as np
 from sfumato.errors import UsageError
 from sfumato.noise.additive import LARGEST, SMALLEST
 from sfumato.noise.bodies.shaped import JointNoise
-from sfumato.noise.sampling.wishart import WishartSampler
+from sfumato.noise.laplace import draw_rounded_laplace
+from sfumato.noise.sampling.wishart import wishart_sampler
 from sfumato.privacy.canonical import tagged
 from sfumato.privacy.exact import format_short, parse_positive, parse_whole
 
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
 MOST_ENTRIES = 2000
 """Most entries of a vector. An entry of the matrix adds up twice as many products, and two more; the doubt
 that doubles leave is proven for up to 2^12 of them."""
-_BLOCK = 2**13
-"""About how many normal numbers are drawn at a time (benchmarks/noise.py)."""
+_BLOCK = 2**20
+"""About how many entries are drawn at a time, which bounds memory."""
 _NORMAL = 25
 """Shape from which on the law of an entry is nearly normal. It is only used to say how large the noise is."""
 
@@ -113,11 +114,13 @@ class MatrixNoise(JointNoise):
         return ((self.size + 1) / 2, scale) if row == column else (self.size + 1.0, scale / 2)
 
     def _draw(self, count: int, source: BitSource) -> IntArray:
-        return WishartSampler(self.size, self.scale).draw(count, source)
+        if self.size == 1:
+            return draw_rounded_laplace(self.scale, count, source).reshape(1, count)
+        return wishart_sampler(self.size, self.scale).draw(count, source)
 
     @property
     def _block(self) -> int:
-        return max(1, _BLOCK // (2 * self.size * (self.size + 1)))
+        return max(1, _BLOCK // self.sums)
 
 
 @lru_cache(maxsize=1024)

@@ -15,7 +15,7 @@ import numpy as np
 
 from sfumato.noise.sampling.inversion import UniformDraw
 from sfumato.noise.sampling.normal import CELLS, REACH, magnitude_sampler
-from sfumato.noise.sampling.normal_draws import COIN, PLACE, PLACE_BITS, Ints, accept_places, accepts_place
+from sfumato.noise.sampling.places import COIN, PLACE, PLACE_BITS, Ints, accept_places, accepts_place
 
 if TYPE_CHECKING:
     from fractions import Fraction

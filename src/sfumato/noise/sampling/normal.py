@@ -70,7 +70,7 @@ def magnitude_table() -> InversionTable:
 
 def normal_density(x: Fraction, bits: int) -> Enclosure:
     """Return an enclosure of the normal density e^(−x²/2) / √(2π)."""
-    return exp_minus(x * x / 2, bits) * _one_over_root_tau(bits)
+    return exp_minus(x * x / 2, bits) * one_over_root_tau(bits)
 
 
 def central_probability(x: Fraction, bits: int) -> Enclosure:
@@ -110,7 +110,7 @@ def _terms(square: Fraction, bits: int) -> int:
 
 
 @lru_cache(maxsize=8)
-def _one_over_root_tau(bits: int) -> Enclosure:
+def one_over_root_tau(bits: int) -> Enclosure:
     """Return 1/√(2π), with Machin's π = 16·arctan(1/5) − 4·arctan(1/239)."""
     tau = Enclosure.enclose(32, bits) * _inverse_tangent(5, bits) - Enclosure.enclose(
         8, bits

@@ -1,5 +1,6 @@
 """Noise of a matrix: its law, that bits decide what more bits would, and what is refused."""
 
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -40,6 +41,50 @@ def test_one_entry_is_laplace_noise_rounded() -> None:
     seen = np.bincount(np.clip(drawn, -9, 10).astype(int) + 9, minlength=20)
     statistic = float(((seen - count * law) ** 2 / (count * law)).sum())
     assert chi2.sf(statistic, len(law) - 1) > FALSE_ALARM
+
+
+def test_one_entry_is_the_rounded_law_by_enumeration() -> None:
+    """P(noise = k) of every geometric number and sign, against the integral of the Laplace density."""
+    scale, r = 3, math.exp(-1 / 6)
+    found = dict.fromkeys(range(-60, 61), 0.0)
+    for halves in range(2000):
+        for sign in (-1, 1):
+            found[max(-60, min(60, sign * ((halves + 1) // 2)))] += (1 - r) * r**halves / 2
+    for k in range(-59, 60):
+        ends = [math.copysign(-math.expm1(-abs(x) / scale) / 2, x) for x in (k - 0.5, k + 0.5)]
+        assert found[k] == pytest.approx(ends[1] - ends[0], rel=1e-9)
+
+
+@pytest.mark.parametrize("scale", [Fraction(2**56), Fraction(2**79)])
+@pytest.mark.parametrize("count", [1, 300])
+def test_one_wide_entry_does_not_wrap_around(scale: Fraction, count: int) -> None:
+    drawn = MatrixNoise(1, scale).release(np.zeros((1, count), dtype=np.int64), source=Seeded())
+    sizes = [abs(int(each)) / float(scale) for each in drawn.ravel()]
+    assert max(sizes) < 40
+    if count > 1:
+        assert sum(sizes) / count == pytest.approx(1, rel=0.25)
+        assert 100 < sum(each < 0 for each in drawn.ravel().tolist()) < 200
+
+
+@pytest.mark.parametrize("scale", [Fraction(1, 3), Fraction(2), Fraction(2**24)])
+def test_entries_of_a_pair_have_their_joint_law(scale: Fraction) -> None:
+    """Pearson's statistic of the signs and sizes of three entries, against normal numbers in doubles."""
+    count = 20_000
+    rng = np.random.default_rng(8)
+    g = rng.standard_normal((200_000, 2, 2, 3))
+    wishart = np.einsum("nvik,nvjk->nvij", g, g)
+    plain = np.rint(float(scale) / 2 * (wishart[:, 0] - wishart[:, 1]))[:, [0, 0, 1], [0, 1, 1]].T
+    cut = float(scale)
+
+    def sort(drawn: NDArray[np.float64]) -> NDArray[np.int64]:
+        kinds = [np.searchsorted([-cut, -cut / 4, cut / 4, cut], each) for each in drawn]
+        return np.bincount(kinds[0] * 25 + kinds[1] * 5 + kinds[2], minlength=125)
+
+    seen, law = sort(_drawn(MatrixNoise(2, scale), count)), sort(plain)
+    held = (seen + law) > 20
+    ratio = math.sqrt(law.sum() / seen.sum())
+    statistic = float(((seen[held] * ratio - law[held] / ratio) ** 2 / (seen[held] + law[held])).sum())
+    assert chi2.sf(statistic, int(held.sum()) - 1) > FALSE_ALARM
 
 
 @pytest.mark.parametrize(("size", "place"), [(2, 0), (2, 1), (4, 5)])

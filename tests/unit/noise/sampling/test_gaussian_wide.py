@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 from mpmath import mp, mpf
+from scipy.stats import chi2
 
 from sfumato.noise.sampling.bits import OS
 from sfumato.noise.sampling.gaussian_wide import (
@@ -18,8 +19,8 @@ from sfumato.noise.sampling.gaussian_wide import (
     round_magnitude,
 )
 from sfumato.noise.sampling.inversion import UniformDraw
-from sfumato.noise.sampling.normal import CELLS, REACH
-from sfumato.noise.sampling.normal_draws import accepts_place, approximate_weights
+from sfumato.noise.sampling.normal import CELLS, REACH, magnitude_sampler
+from sfumato.noise.sampling.places import PLACE, PLACE_BITS, accept_places, accepts_place, approximate_weights
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -144,6 +145,7 @@ def test_beyond_the_cells_everything_is_exact(script: type[Script]) -> None:
     """A tail of 2^−88 in the first of two draws: then both are drawn one by one, as Python integers."""
     cells = [0x8000_FFFF, 2**64 - 1, 2**64 - 2**40]
     place_coin_sign = [2**63, 2**40, 1]
+    magnitude_sampler().draw(100, OS)  # from then on there is a table, which reads these bits
     source = script([*cells, *place_coin_sign, *place_coin_sign])
     drawn = WideGaussianSampler(Fraction(2**20)).draw(2, source)
     assert source.queue == []
@@ -167,3 +169,15 @@ def test_acceptance_is_exact(cell: int, script: type[Script]) -> None:
         coin = UniformDraw(tie >> 128, 48, script([(tie >> 64) % 2**64 + side * 2**30, 0, 0, 0]))
         found = accepts_place(cell, UniformDraw(place, 48, script([0, 0, 0, 0])), coin)
         assert found == (side < 0)
+
+
+@pytest.mark.parametrize("cell", [0, 60, 590])
+def test_places_in_a_cell_have_the_normal_law(cell: int) -> None:
+    """Pearson's statistic over sixteen parts of a cell; in the last one their chances differ by a seventh."""
+    count, parts = 40_000, 16
+    words, _ = accept_places(np.full(count, cell), OS.words(count).view(np.int64), OS)
+    seen = np.bincount((words & PLACE) >> PLACE_BITS - 4, minlength=parts)
+    ends = np.array([math.erfc((cell + k / parts) / CELLS / math.sqrt(2)) for k in range(parts + 1)])
+    expected = count * (ends[:-1] - ends[1:]) / (ends[0] - ends[-1])
+    assert float(((seen - expected) ** 2 / expected).sum()) < chi2.isf(1e-9, parts - 1)
+    assert abs((words < 0).mean() - 0.5) < 0.02
