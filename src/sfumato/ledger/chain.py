@@ -26,6 +26,7 @@ Kind = Literal[
     "lab",
     "snapshot",
     "regions",
+    "pinned",
 ]
 
 GENESIS = "0" * 64
@@ -66,6 +67,9 @@ class Entry:
                 return f"{fields['table']}: snapshot {fields['identity']}"
             case "regions":
                 return f"{fields['population']}: {len(fields['accounts'])} accounts, all at the largest total"
+            case "pinned":
+                since = f"as in snapshot {fields['follows']}" if fields["follows"] else "from now on"
+                return f"{fields['population']}: {len(fields['accounts'])} accounts, units pinned {since}"
             case "resume":
                 return f"begins entry {fields['charge']} again"
             case "draw" | "return":
