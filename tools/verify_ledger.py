@@ -111,7 +111,9 @@ class Books:  # what the entries so far say
         require(sound and known and IDENTITY.fullmatch(body["identity"]), "its regions are malformed")
         opened = all(name in self.terms and self.terms[name][0] == "account" for name in names)
         require(opened, "its regions have an account that was never opened")
-        require({self.neighbours[name] for name in names} <= {None, "add-remove"}, "its neighbours are others")
+        require(
+            {self.neighbours[name] for name in names} <= {None, "add-remove"}, "its neighbours are others"
+        )
         before, family, pinned = self.regions.get(population, (None, set(), False))
         self.regions[population] = body["identity"], set(names), kind == "pinned"
         if pinned and (before, family) == (follows, set(names)):

@@ -8,6 +8,7 @@ in no order. The source is read once, by the steward's own session: a frame may 
 from __future__ import annotations
 
 import secrets
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sfumato.engines.ingest import (
@@ -15,8 +16,12 @@ from sfumato.engines.ingest import (
     are_texts,
     derive_key,
     list_codes,
+    lost_memory,
     read_survey,
     rounded_identifiers,
+    write_memory,
+    write_named_regions,
+    write_stayers,
     write_survey,
     write_unit_survey,
 )
@@ -61,6 +66,8 @@ def build_snapshot(
         _refuse_rounded_identifiers(session, preparation, kinds, identifiers)
         found = _survey(session, preparation, kinds, lists, relation) if survey else None
         _keep(session, preparation, identifiers, gridded.format(source=relation), place, snapshot)
+        if found is not None and preparation.memory is not None:
+            found = replace(found, moved=_count_moved(session, place, snapshot))
         place.finish(session, snapshot, _description(preparation))
         return found
     except BaseException:
@@ -247,8 +254,60 @@ def _keep(
     place.write(snapshot, "made_people", session.sql(respell_query(_people(identifiers, keys))))
     people = place.read(session, snapshot, "made_people")
     units = f"SELECT code AS unit, person, of_unit AS rows, block FROM {people}"  # noqa: S608  a name of ours
+    rows = respell_query(_ranked(preparation, gridded, people))
+    if preparation.memory is not None:
+        rows, stayers = _remember(session, preparation, place, snapshot, rows, f"({units})")
+        units, rows = (_select_stayers(each, stayers) for each in (units, rows))
     place.write(snapshot, "units", session.sql(units))
-    place.write(snapshot, "rows", session.sql(respell_query(_ranked(preparation, gridded, people))))
+    place.write(snapshot, "rows", session.sql(rows))
+
+
+def _remember(
+    session: SparkSession,
+    preparation: Preparation,
+    place: SnapshotPlace,
+    snapshot: str,
+    rows: str,
+    units: str,
+) -> tuple[str, str]:
+    """Write `memory`; return what selects the rows that were found, and the units whose region it is."""
+    nobody = f"(SELECT unhex(md5(person_key || ':')) FROM {_name_keys(snapshot)})"  # noqa: S608  names of ours
+    earlier = _find_memory(session, preparation, place, nobody)
+    place.write(snapshot, "made_rows", session.sql(rows))
+    found = place.read(session, snapshot, "made_rows")
+    place.write(snapshot, "made_named", session.sql(write_named_regions(preparation, found, units)))
+    named = place.read(session, snapshot, "made_named")
+    place.write(snapshot, "memory", session.sql(write_memory(preparation, named, earlier, nobody)))
+    memory = place.read(session, snapshot, "memory")
+    return f"SELECT * FROM {found}", write_stayers(preparation, units, named, memory)  # noqa: S608
+
+
+def _find_memory(
+    session: SparkSession, preparation: Preparation, place: SnapshotPlace, nobody: str
+) -> str | None:
+    """Return the relation of the memory that is carried on, if there is one; it must be of our key."""
+    from pyspark.errors import PySparkException
+
+    if preparation.memory is None or preparation.memory.earlier is None:
+        return None
+    try:
+        earlier = place.read(session, preparation.memory.earlier, "memory")
+        ours = session.sql(f"SELECT 1 FROM {earlier} WHERE person = {nobody}").count()  # noqa: S608
+    except (OSError, PySparkException):
+        raise lost_memory() from None
+    if ours != 1:
+        raise lost_memory()
+    return earlier
+
+
+def _select_stayers(relation: str, stayers: str) -> str:
+    return f"SELECT * FROM ({relation}) LEFT SEMI JOIN ({stayers}) USING (unit)"  # noqa: S608
+
+
+def _count_moved(session: SparkSession, place: SnapshotPlace, snapshot: str) -> int:
+    """Return how many units were found and are not in the snapshot."""
+    found, kept = (place.read(session, snapshot, name) for name in ("made_people", "units"))
+    return session.table(found).count() - session.table(kept).count()
 
 
 def _every_row(preparation: Preparation, gridded: str, keys: str) -> str:
