@@ -89,7 +89,7 @@ def read_memory(lab: sf.Lab, request: pytest.FixtureRequest, engine: str) -> lis
     else:
         import psycopg
 
-        schema = lab.engine._schema  # type: ignore[attr-defined]
+        schema = lab.engine._schema
         with psycopg.connect(request.getfixturevalue("postgres")) as connection:
             found = connection.execute(
                 f"SELECT person::text, r0, r1 FROM {name_table(schema, name, 'memory')}".encode()
@@ -110,7 +110,7 @@ def expect_memory(lab: sf.Lab, years: list[dict[int, Place]]) -> list[tuple[Any,
 
 def _find_codes(ward: str | None, sex: str | None) -> tuple[int | None, int | None]:
     known = ward in WARDS and sex in SEXES
-    return (WARDS.index(ward), SEXES.index(sex)) if known else (None, None)  # type: ignore[arg-type]
+    return (WARDS.index(ward), SEXES.index(sex)) if known else (None, None)
 
 
 def test_all_engines_remember_the_same_and_leave_out_the_same(
@@ -145,7 +145,7 @@ def test_all_engines_remember_the_same_and_leave_out_the_same(
     else:
         import psycopg
 
-        schema, snapshot = lab.engine._schema, lab.table("visits").snapshot_name  # type: ignore[attr-defined]
+        schema, snapshot = lab.engine._schema, lab.table("visits").snapshot_name
         with psycopg.connect(request.getfixturevalue("postgres")) as connection:
             connection.execute(f"DROP TABLE {name_table(schema, snapshot, 'memory')}".encode())
     before = lab.ledger.verify()

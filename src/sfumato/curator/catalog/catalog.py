@@ -100,6 +100,11 @@ class Table:
         """The columns whose values divide the units into regions; none where there is one account."""
         return self.protects.regions if isinstance(self.protects, Unit) else ()
 
+    @property
+    def pins_units(self) -> bool:
+        """Whether units keep the region of the first snapshot that they were in."""
+        return isinstance(self.protects, Unit) and self.protects.pinned
+
     def find_regions(self) -> Regions | None:
         """Return the regions that the table declares, if it does."""
         listed = [self.columns[name] for name in self.regions]

@@ -307,7 +307,8 @@ def _select_stayers(relation: str, stayers: str) -> str:
 def _count_moved(session: SparkSession, place: SnapshotPlace, snapshot: str) -> int:
     """Return how many units were found and are not in the snapshot."""
     found, kept = (place.read(session, snapshot, name) for name in ("made_people", "units"))
-    return session.table(found).count() - session.table(kept).count()
+    moved: int = session.table(found).count() - session.table(kept).count()
+    return moved
 
 
 def _every_row(preparation: Preparation, gridded: str, keys: str) -> str:
