@@ -56,8 +56,8 @@ class Books:  # what the entries so far say
         self.hashes.add(self.head)
         kinds = {"account": self.cap, "grant": self.cap, "charge": self.charge, "reserve": self.charge}
         kinds |= {"release": self.release, "draw": self.move_steps, "return": self.move_steps}
-        kinds |= {"lab": self.name, "snapshot": self.name}
-        kinds |= {"unread": self.give_up, "resume": self.give_up, "regions": self.divide}
+        kinds |= {"lab": self.name, "snapshot": self.name, "regions": self.divide, "pinned": self.divide}
+        kinds |= {"unread": self.give_up, "resume": self.give_up}
         require(entry["kind"] in kinds, "its kind is not known")
         kinds[entry["kind"]](entry["kind"], read_object(entry["body"]))
 
@@ -100,26 +100,31 @@ class Books:  # what the entries so far say
     def names_all(self, names: list[str], snapshot: Any) -> bool:  # all accounts of a population, or none
         named = {name for name in names if name.startswith("population:")}
         if snapshot is not None:  # but of the regions of this snapshot it may name some
-            return any(now == snapshot and set() < named <= family for now, family in self.regions.values())
-        return all(not named & family or named >= family for _, family in self.regions.values())
+            return any(now == snapshot and set() < named <= each for now, each, _ in self.regions.values())
+        return all(not named & each or named >= each for _, each, _ in self.regions.values())
 
     def divide(self, kind: str, body: dict[str, Any]) -> None:  # regions: each account at the largest total
-        names, population = body["accounts"], body["population"]
+        names, population, follows = body["accounts"], body["population"], body.get("follows")
         sound = names == sorted(set(names)) and f"population:{population}" in names
         sound = sound and all(name.startswith("population:") for name in names)
-        require(sound and IDENTITY.fullmatch(body["identity"]), "its regions are malformed")
+        known = follows is None if kind == "regions" else follows == "" or IDENTITY.fullmatch(follows)
+        require(sound and known and IDENTITY.fullmatch(body["identity"]), "its regions are malformed")
         opened = all(name in self.terms and self.terms[name][0] == "account" for name in names)
         require(opened, "its regions have an account that was never opened")
-        relations = {self.neighbours[name] for name in names}
-        require(relations <= {None, "add-remove"}, "its neighbours are others")
-        family = set(names) | self.regions.get(population, (None, set()))[1]
+        require(
+            {self.neighbours[name] for name in names} <= {None, "add-remove"}, "its neighbours are others"
+        )
+        before, family, pinned = self.regions.get(population, (None, set(), False))
+        self.regions[population] = body["identity"], set(names), kind == "pinned"
+        if pinned and (before, family) == (follows, set(names)):
+            return  # every unit keeps its region, and every account its total
+        family = family | set(names)
         pures, curves, sides, normals = zip(*(self.spent[name] for name in family), strict=True)
         pure = None if None in pures else max(pures)
         normal = None if None in normals else [max(column) for column in zip(*normals, strict=True)]
         total = pure, [max(column) for column in zip(*curves, strict=True)], max(sides), normal
         self.spent.update(dict.fromkeys(family, total))
         self.terms.update(dict.fromkeys(family, self.terms[f"population:{population}"]))  # one set of caps
-        self.regions[population] = body["identity"], set(names)
 
     def move_steps(self, kind: str, body: dict[str, Any]) -> None:  # begins steps, or gives the rest back
         charge, steps = body["charge"], body["steps"]

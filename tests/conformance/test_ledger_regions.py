@@ -7,10 +7,11 @@ import json
 import random
 import runpy
 from contextlib import closing
+from dataclasses import dataclass
 from fractions import Fraction
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.conformance.stores import KINDS, Store, store_of
@@ -20,6 +21,7 @@ from sfumato.ledger import Charge, Charged, Ledger, books
 from sfumato.ledger.api import RegionAccounts, Reserved
 from sfumato.ledger.books import Books, replay_entries
 from sfumato.ledger.chain import Entry
+from sfumato.ledger.history import trace_budget
 from sfumato.ledger.transaction import BudgetShortage, Transaction
 from sfumato.privacy import NOTHING, Budget, Cost, Pure, price
 from sfumato.privacy.account import caps as account_caps
@@ -28,11 +30,14 @@ from sfumato.privacy.account import find_dearest
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from sfumato.ledger.chain import Kind
+
 PEOPLE, A, B = "population:id", "population:id where ward=A", "population:id where ward=B"
 ADA = "quota:id:ada"
 BUDGET = Budget(1, 1e-6)
 TENTH, GAUSSIAN = price(Pure(Fraction(1, 10))), Cost(None, (10**10,) * 12, 2**20)
-FIRST, SECOND = "a" * 32, "b" * 32
+PRICES = [TENTH, GAUSSIAN, price(Pure(Fraction(1, 50)))]
+FIRST, SECOND, THIRD = "a" * 32, "b" * 32, "c" * 32
 VERIFIER = Path(__file__).parents[2] / "tools" / "verify_ledger.py"
 
 
@@ -48,6 +53,11 @@ def ledger(store: Store) -> Iterator[Ledger]:
         ledger.grant(ADA, BUDGET)
         ledger.note_snapshot("visits", FIRST, None, RegionAccounts("id", FIRST, (PEOPLE, A, B)))
         yield ledger
+
+
+def check(lines: list[str]) -> str:
+    """What the stand-alone verifier says."""
+    return str(runpy.run_path(str(VERIFIER))["check_export"](iter(lines), [], None))
 
 
 def open_accounts(ledger: Ledger, *names: str) -> None:
@@ -104,8 +114,7 @@ def test_a_new_snapshot_raises_every_account_to_the_largest_total(ledger: Ledger
         assert found == RegionAccounts("id", SECOND, (PEOPLE, A, B))
     exported = io.StringIO()
     ledger.export(exported)
-    said = runpy.run_path(str(VERIFIER))["check_export"](iter(exported.getvalue().splitlines()), [], None)
-    assert said == str(ledger.verify())
+    assert check(exported.getvalue().splitlines()) == str(ledger.verify())
 
 
 def test_what_no_filter_holds_any_more_admits_nothing(ledger: Ledger) -> None:
@@ -153,8 +162,7 @@ def test_a_forged_chain_that_leaves_a_region_out_is_broken() -> None:
         forged = Entry.make_next(last.seq - 1, last.prev, "charge", json.dumps(fields))
         with pytest.raises(LedgerError, match="it leaves out a region"):
             replay_entries(map(Entry.from_json, [*lines[:-1], forged.to_json()]))
-        check = runpy.run_path(str(VERIFIER))["check_export"]
-        assert check(iter([*lines[:-1], forged.to_json()]), [], None).endswith("it leaves out a region")
+        assert check([*lines[:-1], forged.to_json()]).endswith("it leaves out a region")
 
 
 # ---- an analyst who adapts, and units that move ------------------------------------------------------------
@@ -181,7 +189,7 @@ def test_no_unit_was_ever_charged_more_than_the_account_that_it_is_in(seed: int)
         match draw.choice(["some", "some", "some", "all", "move", "run", "return"]):
             case "some" | "all" as which:
                 paid = draw.sample(names, 3 if which == "all" else draw.choice([1, 2]))
-                cost = draw.choice([TENTH, GAUSSIAN, price(Pure(Fraction(1, 50)))])
+                cost = draw.choice(PRICES)
                 regions = snapshot if len(paid) < 3 else None
                 done = transaction.charge(ask(*paid, cost=cost, regions=regions, name=str(step)))
                 if isinstance(done, Charged):
@@ -211,6 +219,188 @@ def test_no_unit_was_ever_charged_more_than_the_account_that_it_is_in(seed: int)
             state = books.accounts[each[now]]
             assert find_dearest([lost, state.spent]) == state.spent, (seed, step)
     assert any(lost != NOTHING for lost in units.values())
+
+
+# ---- units that keep their region --------------------------------------------------------------------------
+
+
+def pinned(identity: str, follows: str = "", names: tuple[str, ...] = (PEOPLE, A, B)) -> RegionAccounts:
+    return RegionAccounts("id", identity, names, follows)
+
+
+def test_pinned_regions_that_go_on_keep_their_totals(ledger: Ledger, store: Store) -> None:
+    ledger.note_snapshot("visits", SECOND, None, pinned(SECOND))
+    ledger.charge(ask(A, regions=SECOND))
+    ledger.charge(ask(B, cost=GAUSSIAN, regions=SECOND))
+    ledger.note_snapshot("visits", THIRD, None, pinned(THIRD, follows=SECOND))
+    assert spent(ledger) == (NOTHING, TENTH, GAUSSIAN)
+    with pytest.raises(PolicyError, match="SF-L206"):
+        ledger.charge(ask(A, regions=SECOND, name="late"))
+    ledger.charge(ask(A, regions=THIRD, name="late"))
+    with closing(store.open()) as again:
+        assert spent(again) == spent(ledger) == (NOTHING, TENTH * 2, GAUSSIAN)
+        assert again.read_regions("id") == pinned(THIRD, follows=SECOND)
+        assert trace_budget(again, A)[-1].left_epsilon == pytest.approx(0.8)
+    exported = io.StringIO()
+    ledger.export(exported)
+    assert check(exported.getvalue().splitlines()) == str(ledger.verify())
+
+
+OTHERS: dict[str, tuple[RegionAccounts, RegionAccounts]] = {
+    "a memory that begins": (pinned(SECOND), pinned(THIRD)),
+    "the memory of another copy": (pinned(SECOND), pinned(THIRD, follows=FIRST)),
+    "units that could move before": (RegionAccounts("id", SECOND, (PEOPLE, A, B)), pinned(THIRD, SECOND)),
+    "units that may move from now on": (pinned(SECOND), RegionAccounts("id", THIRD, (PEOPLE, A, B))),
+    "fewer regions": (pinned(SECOND), pinned(THIRD, SECOND, (PEOPLE, A))),
+    "more regions": (pinned(SECOND, names=(PEOPLE, A)), pinned(THIRD, SECOND)),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_whatever_does_not_go_on_is_levelled(name: str) -> None:
+    first, second = OTHERS[name]
+    transaction = begin(Books(), [PEOPLE, A, B])
+    transaction.note_snapshot("visits", SECOND, None, first)
+    transaction.charge(ask(A, regions=SECOND))
+    transaction.note_snapshot("visits", THIRD, None, second)
+    books = transaction.apply_to_books()
+    named = {*first.accounts, *second.accounts}
+    assert {books.accounts[each].spent for each in named} == {TENTH}
+    lines = [entry.to_json() for entry in transaction.entries]
+    assert replay_entries(map(Entry.from_json, lines)).accounts == books.accounts
+    assert check(lines) == str(books.summarize())
+
+
+def test_a_forged_chain_gains_nothing_from_what_it_says_to_follow() -> None:
+    """With one ε left for everyone, a total that was not raised would admit what the true chain refuses."""
+    transaction = begin(Books(), [PEOPLE, A, B])
+    transaction.note_snapshot("visits", SECOND, None, pinned(SECOND))
+    transaction.charge(ask(A, cost=price(Pure(Fraction(1))), regions=SECOND))
+    transaction.note_snapshot("visits", THIRD, None, pinned(THIRD, follows=SECOND))
+    transaction.charge(ask(B, cost=price(Pure(Fraction(1))), regions=THIRD))
+    entries = transaction.entries
+    assert check([each.to_json() for each in entries]) == str(replay_entries(entries).summarize())
+    said = json.loads(entries[-2].body)
+    wrong: list[tuple[Kind, dict[str, Any], str]] = [
+        ("pinned", said | {"follows": FIRST}, "it spends more than was left"),
+        ("pinned", said | {"follows": ""}, "it spends more than was left"),
+        ("pinned", said | {"follows": "x"}, "its content cannot be read"),
+        ("pinned", said | {"follows": None}, "its regions are of another kind"),
+        ("regions", said, "its regions are of another kind"),
+    ]
+    for kind, fields, why in wrong:
+        forged = Entry.make_next(entries[-2].seq - 1, entries[-2].prev, kind, json.dumps(fields))
+        last = Entry.make_next(forged.seq, forged.hash, "charge", entries[-1].body)
+        chain = [*entries[:-2], forged, last]
+        with pytest.raises(LedgerError, match=why):
+            replay_entries(chain)
+        assert check([each.to_json() for each in chain]).startswith("BROKEN")
+
+
+@dataclass
+class Someone:
+    """One unit, which may come, move, go and come back."""
+
+    home: str | None = None
+    """The region that is remembered; None as long as the unit was in no snapshot."""
+    here: bool = False
+    """Whether the unit has a row in the newest snapshot."""
+    lost: Cost = NOTHING
+
+    def can_be_in(self, names: list[str]) -> list[str]:
+        return names if self.home is None else [self.home]
+
+    def prepare(self, named: str | None) -> None:
+        """Take the unit into the next snapshot, whose rows name this region, if it has any."""
+        if named is not None and self.home is None:
+            self.home = named
+        self.here = named is not None and named == self.home
+
+
+class Years:
+    """A ledger of pinned regions, and some units, over many random entries.
+
+    `absent_are_in` is the account that units without a row are held to be in: none, unless by mistake.
+    """
+
+    def __init__(self, seed: int, absent_are_in: str | None = None) -> None:
+        self.draw, self.names, self.absent_are_in = random.Random(seed), [PEOPLE, A, B], absent_are_in
+        transaction = begin(Books(), self.names)
+        transaction.note_snapshot("visits", SECOND, None, pinned(SECOND))
+        self.books, self.older = transaction.apply_to_books(), [FIRST, SECOND]
+        self.units, self.runs = [Someone() for _ in range(12)], list[tuple[Reserved, Cost]]()
+        for unit in self.units:
+            unit.prepare(self.draw.choice([None, *self.names]))
+
+    def go_on(self, step: int) -> None:
+        kinds = [self.ask_some, self.ask_some, self.ask_some, self.ask_all, self.advance, self.advance]
+        transaction = Transaction(self.books)
+        self.draw.choice([*kinds, self.lose_memory, self.run, self.give_back])(transaction, step)
+        self.books = transaction.apply_to_books()
+        waiting = sum((rest for _, rest in self.runs), NOTHING)
+        for unit in self.units:
+            for name in unit.can_be_in(self.names):
+                total = self.books.accounts[name].spent
+                assert find_dearest([unit.lost + waiting, total]) == total, step
+
+    def ask_some(self, transaction: Transaction, step: int) -> None:
+        paid, cost = self.draw.sample(self.names, self.draw.choice([1, 2])), self.draw.choice(PRICES)
+        charge = ask(*paid, cost=cost, regions=self.older[-1], name=str(step))
+        if isinstance(transaction.charge(charge), Charged):
+            for unit in self.units:
+                place = unit.home if unit.here else self.absent_are_in
+                unit.lost += cost if place in paid else NOTHING
+
+    def ask_all(self, transaction: Transaction, step: int) -> None:
+        cost = self.draw.choice(PRICES)
+        if isinstance(transaction.charge(ask(*self.names, cost=cost, name=str(step))), Charged):
+            self.lose(cost)
+
+    def run(self, transaction: Transaction, step: int) -> None:
+        done = transaction.reserve(ask(*self.names, name=str(step)), 3)
+        if isinstance(done, Reserved):
+            drawn = self.draw.randint(1, 3)
+            transaction.draw(done, drawn)
+            self.runs.append((done, TENTH * (3 - drawn)))
+            self.lose(TENTH * drawn)
+
+    def give_back(self, transaction: Transaction, _: int) -> None:
+        if self.runs:
+            transaction.give_back(self.runs.pop()[0])
+
+    def advance(self, transaction: Transaction, step: int) -> None:
+        self.note(transaction, step, self.older[-1])
+
+    def lose_memory(self, transaction: Transaction, step: int) -> None:
+        """Begin anew, or by an older copy of what was remembered: the ledger goes on from neither."""
+        for unit in self.draw.sample(self.units, 6):
+            unit.home = None
+        self.note(transaction, step, self.draw.choice(["", *self.older[:-1]]))
+
+    def note(self, transaction: Transaction, step: int, follows: str) -> None:
+        self.older.append(f"{step:032x}")
+        transaction.note_snapshot("visits", self.older[-1], None, pinned(self.older[-1], follows))
+        for unit in self.units:
+            unit.prepare(self.draw.choice([None, unit.home, unit.home, *self.names]))
+
+    def lose(self, cost: Cost) -> None:
+        for unit in self.units:
+            unit.lost += cost
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_no_pinned_unit_was_charged_more_than_an_account_that_it_can_be_in(seed: int) -> None:
+    years = Years(seed)
+    for step in range(80):
+        years.go_on(step)
+    assert any(unit.lost != NOTHING for unit in years.units)
+
+
+def test_units_without_a_row_that_counted_in_no_region_would_be_noticed() -> None:
+    """They may be pinned elsewhere, or be pinned there later."""
+    years = Years(1, absent_are_in=PEOPLE)
+    with pytest.raises(AssertionError):
+        list(map(years.go_on, range(80)))
 
 
 def test_regions_have_the_filters_of_their_population(store: Store) -> None:

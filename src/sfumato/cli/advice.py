@@ -59,6 +59,10 @@ _WORDS = (
     (r"(?:\w+\.)?release\(((?:[^()]|\([^)]*\))*)\)", r"\1"),
     (rf"(?: with |, )({_AMOUNTS})=([\d.e+-]+|…)", r" --\1 \2"),
     (rf"\b({_AMOUNTS})=([\d.e+-]+|…)", r"--\1 \2"),
+    (
+        r"sf\.Unit\(\"([^\"]*)\", max_rows=20, (regions=.*), pinned=True\)",
+        r"--unit \1 --max-rows 20 \2 --pinned",
+    ),
     (r"regions=\[\"([^\"]*)\"\]", r"--region \1"),
     (r"leave regions out", "leave --region out"),
     (r"leave budget out", "leave --epsilon out"),

@@ -74,7 +74,7 @@ def declaration_options(command: Callable[..., None]) -> Callable[..., None]:
         constant: Any,
         **others: Any,
     ) -> None:
-        names = ("unit", "max_rows", "of", "region", "row", "public")
+        names = ("unit", "max_rows", "of", "region", "pinned", "row", "public")
         unit = _unit(**{name: others.pop(name) for name in names})
         columns = _columns(between, whole, one_of, text)
         columns |= _fix_per_unit(columns, constant, () if unit is None else unit.regions)
@@ -98,6 +98,11 @@ _OPTIONS: tuple[Callable[[Callable[..., None]], Callable[..., None]], ...] = (
         multiple=True,
         metavar="COLUMN",
         help="Column of a list whose values are regions with a budget each. It is constant per unit.",
+    ),
+    click.option(
+        "--pinned",
+        is_flag=True,
+        help="Units keep the region of their first snapshot, and are left out while they are elsewhere.",
     ),
     click.option("--row", is_flag=True, help="Treat each row as one person."),
     click.option("--public", is_flag=True, help="The table is about no one who is protected."),
@@ -252,16 +257,24 @@ def parse_number(text: str) -> float | int:
 
 
 def _unit(
-    unit: str | None, max_rows: Any, of: str | None, region: tuple[str, ...], row: bool, public: bool
+    unit: str | None,
+    max_rows: Any,
+    of: str | None,
+    region: tuple[str, ...],
+    pinned: bool,
+    row: bool,
+    public: bool,
 ) -> sf.Unit | None:
     given = [name for name, one in (("--unit", unit), ("--row", row), ("--public", public)) if one]
     if len(given) > 1:
         raise click.UsageError(
             f"{' and '.join(given)} contradict each other about who is protected; give only one"
         )
+    if pinned and unit is None:
+        raise click.UsageError("--pinned is about units with regions; give --unit and --region too")
     if row or public:
         return sf.ROW if row else sf.PUBLIC
-    return None if unit is None else sf.Unit(unit, max_rows=max_rows, of=of, regions=region)
+    return None if unit is None else sf.Unit(unit, max_rows, of, regions=region, pinned=pinned)
 
 
 def _columns(

@@ -176,8 +176,9 @@ class Payer:
         for table in self.lab.tables():
             if table.regions and table.population == counted.population:
                 regions = table.find_regions()
-                same = regions is not None and regions.list_accounts() == counted.accounts
-                return regions if same and table.identity == counted.identity else None
+                follows = counted.follows or ""
+                same = regions is not None and regions.make_accounts(table.identity, follows) == counted
+                return regions if same else None
         return None
 
     def spend(self, table: Table, needs: Needs, typed: Spending) -> Spend:

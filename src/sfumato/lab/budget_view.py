@@ -43,6 +43,8 @@ class AccountView:
     regions: tuple[AccountView, ...] = ()
     """The accounts of a population's regions. What is left above is then that of the one with least left,
     which is what a question about everyone can spend, and what was spent is the most."""
+    pinned: bool = False
+    """Whether units keep their region, so that a new snapshot leaves each account as it is."""
 
     @property
     def tightest(self) -> str:
@@ -51,7 +53,8 @@ class AccountView:
 
     def list_regions(self) -> list[str]:
         """Return what is left in each region, in words."""
-        return [f"{name_region(each.name)}: ε = {each.left_epsilon:.4g} left" for each in self.regions]
+        kept = ["regions are pinned: a new snapshot leaves each as it is"] if self.pinned else []
+        return kept + [f"{name_region(each.name)}: ε = {each.left_epsilon:.4g} left" for each in self.regions]
 
     def sentence(self) -> str:
         """Return what is left, as a bar and in words: the ε of the largest question still possible."""
@@ -74,6 +77,7 @@ class AccountView:
             "left_side_delta": self.left_side_delta,
             "spent": self.spent.to_dict(),
             **({"regions": self._describe_regions()} if self.regions else {}),
+            **({"pinned": True} if self.pinned else {}),
         }
 
     def _describe_regions(self) -> dict[str, Any]:
@@ -218,7 +222,8 @@ def view_population(ledger: Ledger, account: str) -> AccountView:
     spent = replace(most, delta=max(reading.delta for reading in readings))
     least = min(regions, key=_order_by_left)
     side = min(each.left_side_delta for each in regions)
-    return replace(least, name=account, spent=spent, left_side_delta=side, regions=regions)
+    shown = replace(least, name=account, spent=spent, left_side_delta=side)
+    return replace(shown, regions=regions, pinned=counted.pinned)
 
 
 def _order_by_left(account: AccountView) -> tuple[float, float]:

@@ -6,7 +6,7 @@ import re
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from sfumato.errors import UsageError
 from sfumato.ledger.chain import read_body, require_utf8, write_body
@@ -63,25 +63,48 @@ class RegionAccounts:
     """Identity of the snapshot whose rows say which region a unit is in."""
     accounts: tuple[str, ...]
     """Sorted. One is the population's own, which counts for units that are in no region."""
+    follows: str | None = None
+    """Where units keep their region, the identity of the snapshot that it was remembered from, or an empty
+    text where that begins with this one; None where units may move."""
 
     def __post_init__(self) -> None:
         _require(are_sorted(self.accounts), "the accounts of regions are sorted, each once")
         _require(f"population:{self.population}" in self.accounts, "the population's own account is one")
         named = all(parse_account(name)[1] is None for name in self.accounts)
         _require(named and is_identity(self.identity), "regions are accounts of populations, at a snapshot")
+        known = self.follows in (None, "") or is_identity(self.follows)
+        _require(known, "pinned regions follow those of a snapshot")
+
+    @property
+    def pinned(self) -> bool:
+        """Whether units keep the region of the first snapshot that they were in."""
+        return self.follows is not None
+
+    @property
+    def kind(self) -> Literal["regions", "pinned"]:
+        """The kind of the entry that sets them. Versions that know no pinned regions refuse that kind."""
+        return "pinned" if self.pinned else "regions"
+
+    def continues(self, before: RegionAccounts | None) -> bool:
+        """Return whether every unit has the region that it had before, so that no total need be raised."""
+        if before is None or not before.pinned:
+            return False
+        return (before.identity, before.accounts) == (self.follows, self.accounts)
 
     def write_fields(self) -> dict[str, Any]:
         """Return the body of the entry that sets them."""
-        return {
+        fields = {
             "accounts": list(self.accounts),
             "identity": self.identity,
             "population": self.population,
         }
+        return fields | ({"follows": self.follows} if self.pinned else {})
 
     @classmethod
     def read(cls, fields: dict[str, Any]) -> RegionAccounts:
         """Return what `write_fields` wrote."""
-        return cls(fields["population"], fields["identity"], tuple(fields["accounts"]))
+        accounts = tuple(fields["accounts"])
+        return cls(fields["population"], fields["identity"], accounts, fields.get("follows"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -356,7 +379,8 @@ class Ledger(Protocol):
 
         `before` is the newest that the caller knows. If another was noted meanwhile, this is refused. None
         allows any, for a table that is registered. If the snapshot says which region each unit is in, then
-        `regions` are the accounts from now on, and in the same commit each gets the largest total of all.
+        `regions` are the accounts from now on, and in the same commit each gets the largest total of all,
+        unless units keep the regions that the ledger counts by now.
         """
 
     def read_regions(self, population: str) -> RegionAccounts | None:

@@ -243,8 +243,14 @@ class Books:
         self.snapshots[table] = identity
 
     def record_regions(self, regions: RegionAccounts) -> None:
-        """Let these be the accounts of a population's regions, each at the largest total of old and new."""
+        """Let these be the accounts of a population's regions, each at the largest total of old and new.
+
+        Where every unit keeps the region that it has, each keeps its own total.
+        """
         old = self.regions.get(regions.population)
+        self.regions = {**self.regions, regions.population: regions}
+        if regions.continues(old):
+            return
         names = {*regions.accounts, *(() if old is None else old.accounts)}
         # A unit may be in any other region from now on, and takes all that it was charged with it.
         total = find_dearest(self.accounts[name].spent for name in names)
@@ -252,7 +258,6 @@ class Books:
         caps = self.accounts[f"population:{regions.population}"].caps
         for name in names:
             self.accounts[name] = replace(self.accounts[name], spent=total, caps=caps)
-        self.regions = {**self.regions, regions.population: regions}
 
     def record_draw(self, charge: int, steps: int) -> None:
         reservation = self.reservations[charge]
@@ -314,7 +319,7 @@ class Books:
                 self._reserve(fields)
             case "draw" | "return":
                 self._move_steps(kind, fields)
-            case "lab" | "snapshot" | "regions":
+            case "lab" | "snapshot" | "regions" | "pinned":
                 self._name(kind, fields)
             case "unread":
                 self._give_up(fields)
@@ -333,7 +338,9 @@ class Books:
             self._require(named, "its snapshot is malformed")
             self.record_snapshot(fields["table"], fields["identity"])
         else:
-            self._set_regions(RegionAccounts.read(fields))
+            regions = RegionAccounts.read(fields)
+            self._require(regions.kind == kind, "its regions are of another kind")
+            self._set_regions(regions)
 
     def _charge(self, fields: dict[str, Any], step_cost: Cost, steps: int) -> None:
         names, key, request = fields["accounts"], fields["key"], fields["request"]

@@ -30,14 +30,16 @@ Replaying so many takes a tenth of a second (`benchmarks/ledger.py`). No privacy
 _TITLE = b"sfumato books 3\n"
 _TITLE_WITH_REGIONS = b"sfumato books 4\n"
 """Seals books that older versions must not use: they would replay no entry of regions, and charge too few."""
+_TITLE_WITH_PINNED_REGIONS = b"sfumato books 5\n"
+"""Likewise for units that keep their region: units without a row are in none of them to older versions."""
+_TITLES = (_TITLE, _TITLE_WITH_REGIONS, _TITLE_WITH_PINNED_REGIONS)
 
 
 def save_books(path: Path, key: bytes, books: Books) -> None:
     """Write a checkpoint. If the disk refuses, there is none, and the next start takes longer."""
     content = json.dumps(_write(books), separators=(",", ":")).encode()
     with suppress(OSError):
-        title = _TITLE_WITH_REGIONS if books.regions else _TITLE
-        replace_file(path, _seal(key, title, content) + content, private=True)
+        replace_file(path, _seal(key, _choose_title(books), content) + content, private=True)
 
 
 def load_books(path: Path, key: bytes) -> Books | None:
@@ -47,8 +49,14 @@ def load_books(path: Path, key: bytes) -> Books | None:
     except OSError:
         return None
     seal, content = data[:32], data[32:]
-    seals = (_seal(key, title, content) for title in (_TITLE, _TITLE_WITH_REGIONS))
+    seals = (_seal(key, title, content) for title in _TITLES)
     return _read(json.loads(content)) if any(hmac.compare_digest(seal, each) for each in seals) else None
+
+
+def _choose_title(books: Books) -> bytes:
+    if any(regions.pinned for regions in books.regions.values()):
+        return _TITLE_WITH_PINNED_REGIONS
+    return _TITLE_WITH_REGIONS if books.regions else _TITLE
 
 
 def _seal(key: bytes, title: bytes, content: bytes) -> bytes:

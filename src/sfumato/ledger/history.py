@@ -109,7 +109,7 @@ class BudgetHistory:
         self._last: Entry | None = None
         self._traces: dict[str, _AccountTrace] = {}
         self._runs: dict[int, tuple[tuple[str, ...], Cost, str]] = {}
-        self._regions: dict[str, tuple[str, ...]] = {}
+        self._regions: dict[str, RegionAccounts] = {}
 
     def _read_new(self) -> None:
         # A ledger that was restored from a copy may be another one from here on.
@@ -121,8 +121,8 @@ class BudgetHistory:
                 self._count_charge(entry, read_body(entry.body))
             elif entry.kind == "return":
                 self._count_return(entry, read_body(entry.body))
-            elif entry.kind == "regions":
-                self._level_regions(entry, RegionAccounts.read(read_body(entry.body)))
+            elif entry.kind in ("regions", "pinned"):
+                self._set_regions(entry, RegionAccounts.read(read_body(entry.body)))
 
     def _count_charge(self, entry: Entry, fields: dict[str, Any]) -> None:
         cost, day = Cost.from_dict(fields["cost"]), str(fields.get("at", ""))
@@ -133,15 +133,19 @@ class BudgetHistory:
         if entry.kind == "reserve":
             self._runs[entry.seq] = accounts, cost, day
 
-    def _level_regions(self, entry: Entry, regions: RegionAccounts) -> None:
-        """Let all accounts of a population go on from the largest total, as the books do."""
-        names = {*regions.accounts, *self._regions.get(regions.population, ())}
+    def _set_regions(self, entry: Entry, regions: RegionAccounts) -> None:
+        """Let all accounts of a population go on from the largest total, unless units are pinned."""
+        old = self._regions.get(regions.population)
+        self._regions[regions.population] = regions
+        if not regions.continues(old):
+            self._level_accounts(entry, {*regions.accounts, *(() if old is None else old.accounts)})
+
+    def _level_accounts(self, entry: Entry, names: set[str]) -> None:
         traces = [self._traces.setdefault(name, _AccountTrace()) for name in names]
         total = find_dearest(trace.newest.spent for trace in traces)
         for trace in traces:
             if trace.newest.spent != total:
                 trace.newest = replace(trace.newest, entry=entry.seq, spent=total)
-        self._regions[regions.population] = regions.accounts
 
     def _count_return(self, entry: Entry, fields: dict[str, Any]) -> None:
         accounts, cost, day = self._runs.pop(fields["charge"], ((), NOTHING, ""))

@@ -118,7 +118,8 @@ class Transaction:
     ) -> None:
         """Note the newest snapshot of a table, unless another than `before` was noted meanwhile.
 
-        With `regions` these are a population's accounts from now on, each at the largest total of all.
+        With `regions` these are a population's accounts from now on, each at the largest total of all unless
+        units keep the regions that they have.
         """
         if before is not None:
             self.books.require_newest(before)
@@ -133,7 +134,7 @@ class Transaction:
         self._append_fields("snapshot", fields, Books.record_snapshot, table, identity)
         # In the same commit: no charge can come between the new regions and their totals.
         if regions is not None:
-            self._append_fields("regions", regions.write_fields(), Books.record_regions, regions)
+            self._append_fields(regions.kind, regions.write_fields(), Books.record_regions, regions)
 
     # ---- charges ----
 

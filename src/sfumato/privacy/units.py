@@ -19,7 +19,8 @@ class Unit:
 
     Tables whose units share an identifier space, the population, share one budget. The population is named by
     `of`, or by the column where `of` is not given. `regions` names columns, each constant per unit and with
-    listed values: units of different regions, such as wards, then have an account each.
+    listed values: units of different regions, such as wards, then have an account each. With `pinned` a unit
+    keeps the region of the first snapshot that it is in: in later ones it is left out while it is elsewhere.
     """
 
     column: str | None
@@ -31,6 +32,8 @@ class Unit:
     """How `max_rows` is chosen when the table is registered; until then it is 1."""
     regions: tuple[str, ...]
     """Columns whose values divide the units into regions with an account each."""
+    pinned: bool
+    """Whether units keep the region of the first snapshot that they are in."""
 
     def __init__(
         self,
@@ -41,6 +44,7 @@ class Unit:
         public: bool = False,
         choice: BoundChoice | None = None,
         regions: Sequence[str] = (),
+        pinned: bool = False,
     ) -> None:
         # `dataclasses.replace` names every field; no unit of anyone is made public by it.
         if public is not False:
@@ -63,8 +67,9 @@ class Unit:
                 "SF-C101", "How max_rows is chosen is said by sf.choose.", try_="sf.choose(epsilon=0.05)"
             )
         rows = 1 if isinstance(max_rows, BoundChoice) else parse_whole(max_rows, "max_rows")
-        named = {"column": str.__str__(column), "max_rows": rows, "of": check_population(of)}
-        _set(self, **named, public=False, choice=choice, regions=_check_regions(regions))
+        named: dict[str, Any] = {"column": str.__str__(column), "max_rows": rows, "of": check_population(of)}
+        named |= {"public": False, "choice": choice, "regions": _check_regions(regions)}
+        _set(self, **named, pinned=_check_pinned(pinned, column, regions))
 
     def population(self, table: str) -> str:
         """Return the population whose account pays."""
@@ -75,6 +80,7 @@ class Unit:
         named: dict[str, Any] = {"column": self.column, "max_rows": self.max_rows, "of": self.of}
         # Left out where there are none, so that catalogs of older versions read the same.
         named |= {"regions": list(self.regions)} if self.regions else {}
+        named |= {"pinned": True} if self.pinned else {}
         return named | ({"public": True} if self.public else {})
 
     @classmethod
@@ -102,13 +108,31 @@ def _check_regions(columns: Any) -> tuple[str, ...]:
     return tuple(str.__str__(name) for name in columns)
 
 
+def _check_pinned(pinned: Any, column: str, regions: Sequence[str]) -> bool:
+    """Return whether units keep their regions. Without regions there is nothing to keep."""
+    if not isinstance(pinned, bool) or (pinned and not regions):
+        raise UsageError(
+            "SF-C247",
+            "pinned is True or False, and needs regions, in which units stay.",
+            try_=f'sf.Unit("{column}", max_rows=20, regions=["ward"], pinned=True)',
+        )
+    return pinned
+
+
 def _set(unit: Unit, **values: Any) -> Unit:
     for name, value in values.items():
         object.__setattr__(unit, name, value)
     return unit
 
 
-_UNNAMED: dict[str, Any] = {"column": None, "max_rows": 1, "of": None, "choice": None, "regions": ()}
+_UNNAMED: dict[str, Any] = {
+    "column": None,
+    "max_rows": 1,
+    "of": None,
+    "choice": None,
+    "regions": (),
+    "pinned": False,
+}
 
 ROW = _set(object.__new__(Unit), **_UNNAMED, public=False)
 """Each row is one person, and no one has two."""

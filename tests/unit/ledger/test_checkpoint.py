@@ -160,17 +160,24 @@ def test_who_audits_or_verifies_decides_every_entry_again(
         assert audited.verify().charges > 0
 
 
-def test_books_with_regions_are_kept_and_sealed_against_older_versions(tmp_path: Path) -> None:
-    """An older version would read them without the regions, and charge the population's account alone."""
+@pytest.mark.parametrize(("follows", "older"), [(None, 3), ("", 4)])
+def test_books_with_regions_are_kept_and_sealed_against_older_versions(
+    tmp_path: Path, follows: str | None, older: int
+) -> None:
+    """One that knows no regions would charge the population's account alone, and one that knows none which
+    are pinned would hold people without rows to be in no region.
+    """
     books, path = Books(), tmp_path / "books"
     transaction = Transaction(books)
     north = f"{PEOPLE} where side=north"
     for name in (PEOPLE, north):
         transaction.set_terms("account", name, Budget(1), "add-remove")
-    regions = RegionAccounts("patient_id", "ab" * 16, (PEOPLE, north))
+    regions = RegionAccounts("patient_id", "ab" * 16, (PEOPLE, north), follows)
     transaction.note_snapshot("visits", "ab" * 16, None, regions)
     save_books(path, KEY, transaction.apply_to_books())
     assert load_books(path, KEY) == books
     assert books.regions == {"patient_id": regions}
     seal, content = path.read_bytes()[:32], path.read_bytes()[32:]
-    assert seal != hmac.digest(KEY, b"sfumato books 1\n" + content, "sha256")
+    titles = [f"sfumato books {version}\n".encode() for version in range(1, older + 2)]
+    seals = [hmac.digest(KEY, title + content, "sha256") for title in titles]
+    assert seals.index(seal) == older

@@ -210,18 +210,21 @@ def test_regions_and_the_part_of_delta_are_declared_in_the_form(clinic: ServedCl
         "unit": "guest",
     }
     said |= {"max_rows": "2", "kind-1": "list", "values-1": "east, west", "region-1": "yes"}
-    said |= {"epsilon": "2", "delta": "1e-6"}
+    said |= {"epsilon": "2", "delta": "1e-6", "pinned": "yes"}
     shown = clinic.send(
         "POST", "/register/check", "steward", data=said | {"side_share": "0.9"}, headers=HTML
     ).text
     assert 'name="region-1" value="yes" checked' in shown
+    assert 'name="pinned" value="yes" checked' in shown
+    nowhere = clinic.send("POST", "/register", "steward", data=said | {"region-1": ""}, headers=HTML)
+    assert "SF-C247" in nowhere.text
     assert 'value="0.9"' in shown
     wrong = clinic.send("POST", "/register", "steward", data=said | {"side_share": "2"}, headers=HTML)
     assert "SF-N336" in wrong.text
     done = clinic.send("POST", "/register", "steward", data=said | {"side_share": "0.9"}, headers=HTML)
     assert "stays is registered" in done.text
     ledger, table = clinic.lab.ledger, clinic.lab.table("stays")
-    assert (table.unit.regions, table.is_constant("wing")) == (("wing",), True)
+    assert (table.unit.regions, table.is_constant("wing"), table.unit.pinned) == (("wing",), True, True)
     assert ledger.read_budget("population:guest where wing=east") == sf.Budget(2, 1e-6, side_share=0.9)
     clinic.lab.drop("stays")
 

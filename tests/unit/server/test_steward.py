@@ -55,7 +55,7 @@ def send_csv(clinic: ServedClinic, content: bytes) -> Any:
 
 def test_regions_and_the_part_of_delta_are_declared_over_http(clinic: ServedClinic) -> None:
     declared = {
-        "unit": {"column": "who", "max_rows": 2, "of": "guests", "regions": ["kind"]},
+        "unit": {"column": "who", "max_rows": 2, "of": "guests", "regions": ["kind"], "pinned": True},
         "columns": {"kind": {"one_of": ["a", "b"], "constant": True}},
         "budget": {"epsilon": 1, "delta": "1e-6", "side_share": "0.25"},
     }
@@ -63,7 +63,11 @@ def test_regions_and_the_part_of_delta_are_declared_over_http(clinic: ServedClin
     assert made.status_code == 200, made.text
     account = clinic.send("GET", "/api/budget", "steward").json()["accounts"]["population:guests"]
     assert set(account["regions"]) == {"no region", "kind=a", "kind=b"}
-    assert account["side_delta"] == 2.5e-7
+    assert (account["side_delta"], account["pinned"]) == (2.5e-7, True)
+    report = clinic.send(
+        "POST", "/api/tables/guests/advance", "steward", json={"source": {"path": "deep/events.parquet"}}
+    ).json()
+    assert '"units_in_another_region": 0' in json.dumps(report)
     assert clinic.send("DELETE", "/api/tables/guests", "steward").status_code == 200
 
 

@@ -8,7 +8,7 @@ Because : docs/proofs/regions.md
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -49,6 +49,8 @@ class Regions:
     columns: tuple[str, ...]
     values: tuple[tuple[Scalar, ...], ...]
     """The listed values of each column."""
+    pinned: bool = False
+    """Whether units keep the region of the first snapshot that they were in."""
 
     def list_codes(self) -> Iterator[Codes]:
         """Yield every combination of values, those with a missing one included."""
@@ -61,9 +63,17 @@ class Regions:
         region = f"{WHERE}{', '.join(words)}" if len(words) == len(self.columns) else ""
         return f"population:{self.population}{region}"
 
-    def make_accounts(self, identity: str) -> RegionAccounts:
-        """Return what the ledger notes with a new snapshot of this identity."""
-        return RegionAccounts(self.population, identity, self.list_accounts())
+    def make_accounts(self, identity: str, follows: str = "") -> RegionAccounts:
+        """Return what the ledger notes with a new snapshot of this identity.
+
+        `follows` is the identity of the snapshot whose memory of pinned units it carries on.
+        """
+        known = follows if self.pinned else None
+        return RegionAccounts(self.population, identity, self.list_accounts(), known)
+
+    def continues(self, before: Regions | None) -> bool:
+        """Return whether the same codes name the same regions as before, and units keep theirs."""
+        return self.pinned and before is not None and replace(before, snapshot=self.snapshot) == self
 
     def list_accounts(self) -> tuple[str, ...]:
         """Return the accounts of all regions, and of those who are in none."""

@@ -83,6 +83,9 @@ def find_admitted_accounts(programs: Iterable[EngineProgram[Any]], regions: Regi
 def _admit_rows(rows: Rows, where: Predicate, regions: Regions) -> frozenset[str]:
     if regions.snapshot not in {scan.snapshot for scan in list_scans(rows)}:
         return frozenset(regions.list_accounts())
+    # A unit without a row keeps a region that nobody can see, or will have one: it may be in any.
+    if regions.pinned and _UnitFollower(regions, None).can_have_row(rows, where):
+        return frozenset(regions.list_accounts())
     return frozenset(
         regions.name_account(codes)
         for codes in regions.list_codes()
@@ -115,7 +118,8 @@ class _UnitFollower:
     """A unit with given values in the columns of the regions."""
 
     regions: Regions
-    codes: Codes
+    codes: Codes | None
+    """None for a unit that has no row where others have these values."""
 
     def can_have_row(self, rows: Rows, where: Predicate) -> bool:
         """Return whether a row of such a unit may satisfy the condition."""
@@ -126,9 +130,7 @@ class _UnitFollower:
         """Return what is known of the unit's rows in a source, or None if it has no row there."""
         match rows:
             case Scan(snapshot, at):
-                ours = snapshot == self.regions.snapshot
-                codes = zip(self.regions.columns, self.codes, strict=True) if ours else ()
-                return {at: _Known({name: frozenset((code,)) for name, code in codes})}
+                return self._follow_scan(at) if snapshot == self.regions.snapshot else {at: _Known({})}
             case UnitSizes(_, at):
                 return {at: _Known({})}
             case Joined():
@@ -144,6 +146,13 @@ class _UnitFollower:
             case Ordered(inner, where, _, _, at):
                 scope = self._follow_filter(inner, where)
                 return None if scope is None else {**scope, at: _Known({})}
+
+    def _follow_scan(self, at: int) -> Scope | None:
+        """Return what the snapshot says in which others have their regions."""
+        if self.codes is None:
+            return None
+        codes = zip(self.regions.columns, self.codes, strict=True)
+        return {at: _Known({name: frozenset((code,)) for name, code in codes})}
 
     def _follow_filter(self, rows: Rows, where: Predicate) -> Scope | None:
         scope = self._follow(rows)

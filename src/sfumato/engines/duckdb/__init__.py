@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
 from sfumato.engines.duckdb.connection import restore_interrupts
-from sfumato.engines.duckdb.prepare import build_snapshot, remove_snapshot, survey_source
+from sfumato.engines.duckdb.prepare import (
+    build_snapshot,
+    name_snapshot_file,
+    remove_snapshot,
+    survey_source,
+)
 from sfumato.engines.duckdb.run import SNAPSHOTS, answer_program
 from sfumato.engines.duckdb.sources import list_columns
 from sfumato.engines.rows import list_scans
@@ -69,5 +73,4 @@ class DuckDBEngine:
         return {scan.snapshot: self._path(scan.snapshot) for scan in list_scans(program.rows)}
 
     def _path(self, snapshot: str) -> Path:
-        """Any name is a file name once quoted, and no name leaves the folder."""
-        return self.folder / f"{quote(snapshot, safe='')}.duckdb"
+        return name_snapshot_file(self.folder, snapshot)

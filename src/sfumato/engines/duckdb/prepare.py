@@ -6,6 +6,8 @@
                                       how many the source had, block is 16 bits of a keyed hash
     columns(declared, stored, reach)  which of c0, c1, … a declared column is, and how far from zero its
                                       integers can be
+    memory(person, r0, r1, …)         the region that a unit keeps, of every one that was ever in the table;
+                                      there only where units may not move, and read by no question
 
 With no unit column there is no table `units`, and rows(unit, block, c0, …) has a block drawn for each row.
 Why the rows kept bound what one unit can change is in docs/proofs/contribution-bounds.md.
@@ -18,10 +20,12 @@ import os
 import secrets
 import shutil
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from sfumato.engines.arrow import build_array
-from sfumato.engines.duckdb.connection import name_shortage, open_writer
+from sfumato.engines.duckdb.connection import name_shortage, open_writer, quote_text
 from sfumato.engines.duckdb.graphs import write_degrees
 from sfumato.engines.duckdb.sources import Kind, scan_source, unreadable_source
 from sfumato.engines.duckdb.stored import (
@@ -37,8 +41,12 @@ from sfumato.engines.ingest import (
     are_texts,
     derive_key,
     list_codes,
+    lost_memory,
     read_survey,
     rounded_identifiers,
+    write_memory,
+    write_named_regions,
+    write_stayers,
     write_survey,
     write_unit_survey,
 )
@@ -73,7 +81,8 @@ def build_snapshot(
         else:
             found = _read(connection, source, preparation, survey)
             if preparation.unit is not None:
-                _keep(connection, preparation)
+                left_out = _keep(connection, preparation, path)
+                found = None if found is None else replace(found, moved=left_out)
             _describe(connection, preparation)
         connection.execute("CHECKPOINT snapshot")
         connection.close()
@@ -105,6 +114,11 @@ def remove_snapshot(path: Path) -> None:
     if path.exists():
         path.unlink()
         sync_path(path.parent)
+
+
+def name_snapshot_file(folder: Path, snapshot: str) -> Path:
+    """Return the file of a snapshot. Any name is a file name once quoted, and no name leaves the folder."""
+    return folder / f"{quote(snapshot, safe='')}.duckdb"
 
 
 def name_damage(path: Path) -> Path:
@@ -231,20 +245,66 @@ def _list(codes: StoredCodes) -> Any:
 # ---- keeping: which rows of a unit, by a rule that looks at that unit --------------------------------------
 
 
-def _keep(connection: DuckDBPyConnection, preparation: Preparation) -> None:
-    """Write the stored tables `rows` and `units`."""
+def _keep(connection: DuckDBPyConnection, preparation: Preparation, path: Path) -> int:
+    """Write the stored tables `rows` and `units`. Return how many units are left out because they moved."""
+    into = "snapshot"
+    if preparation.memory is not None:
+        into = "found"
+        connection.execute("ATTACH ':memory:' AS found")
     connection.execute(_units(preparation))
-    connection.execute("""
-        CREATE TABLE snapshot.units AS SELECT
+    connection.execute(f"""
+        CREATE TABLE {into}.units AS SELECT
             code AS unit, person, of_unit AS rows, CAST(secret & 65535 AS USMALLINT) AS block
-        FROM units""")
+        FROM units""")  # noqa: S608  a name of ours
     connection.execute(_records(preparation))
     connection.execute(_digests(preparation))
     connection.execute("DROP TABLE records")
-    connection.execute(_ranked(preparation))
+    connection.execute(_ranked(preparation, into))
     connection.execute("DROP TABLE digests")
     # Last and apart: ranking takes most of the time, and these rows are not ranked.
-    connection.execute(_single(preparation))
+    connection.execute(_single(preparation, into))
+    return 0 if preparation.memory is None else _keep_stayers(connection, preparation, path)
+
+
+def _keep_stayers(connection: DuckDBPyConnection, preparation: Preparation, path: Path) -> int:
+    """Write `memory`, and of the units that were found those which are in the region that it says."""
+    nobody = f"CAST(md5('{derive_key(preparation, 'person')}:') AS UUID)"
+    earlier = _open_memory(connection, preparation, path, nobody)
+    named, stayers = "found.named", "SELECT unit FROM found.stayers"
+    connection.execute(
+        f"CREATE TABLE {named} AS {write_named_regions(preparation, 'found.rows', 'found.units')}"
+    )
+    connection.execute(f"CREATE TABLE snapshot.memory AS {write_memory(preparation, named, earlier, nobody)}")
+    kept = write_stayers(preparation, "found.units", named, "snapshot.memory")
+    connection.execute(f"CREATE TABLE found.stayers AS {kept}")
+    for name in ("units", "rows"):
+        chosen = f"SELECT * FROM found.{name} WHERE unit IN ({stayers})"  # noqa: S608  names of ours
+        connection.execute(f"CREATE TABLE snapshot.{name} AS {chosen}")
+    moved = "SELECT (SELECT count(*) FROM found.units) - (SELECT count(*) FROM found.stayers)"
+    return int(connection.execute(moved).fetchall()[0][0])
+
+
+def _open_memory(
+    connection: DuckDBPyConnection, preparation: Preparation, path: Path, nobody: str
+) -> str | None:
+    """Return the name of the memory that is carried on, if there is one; it must be whole, and of our key."""
+    import duckdb
+
+    if preparation.memory is None or preparation.memory.earlier is None:
+        return None
+    file = name_snapshot_file(path.parent, preparation.memory.earlier)
+    try:
+        connection.execute(f"ATTACH {quote_text(str(file))} AS earlier (READ_ONLY)")
+        # Every column is read, so that a damaged block is found here.
+        ours = f"count(*) FILTER (person = {nobody}), count(COLUMNS(*))"
+        found = connection.execute(f"SELECT {ours} FROM earlier.memory").fetchall()  # noqa: S608
+    except duckdb.OutOfMemoryException:
+        raise
+    except duckdb.Error:
+        raise lost_memory() from None
+    if found[0][0] != 1:
+        raise lost_memory()
+    return "earlier.memory"
 
 
 def _every_row(preparation: Preparation, gridded: str) -> str:
@@ -301,7 +361,7 @@ def _digests(preparation: Preparation) -> str:
         FROM (SELECT *, unnest(range(1, copies + 1)) AS copy FROM records)"""  # noqa: S608
 
 
-def _ranked(preparation: Preparation) -> str:
+def _ranked(preparation: Preparation, into: str) -> str:
     """Keep the first rows of units with several, in the order of digests.
 
     Rows with one digest are in the order of their columns, and rows alike in everything need no order.
@@ -316,15 +376,15 @@ def _ranked(preparation: Preparation) -> str:
     ]
     ranked = ", ".join(["code", "row_number() OVER first_of AS place", *values])
     return f"""
-        CREATE TABLE snapshot.rows AS SELECT {", ".join(_kept(preparation, "CAST(place AS UINTEGER)"))}
+        CREATE TABLE {into}.rows AS SELECT {", ".join(_kept(preparation, "CAST(place AS UINTEGER)"))}
         FROM (SELECT {ranked} FROM digests WINDOW first_of AS ({order}))
         WHERE place <= {preparation.max_rows}"""  # noqa: S608
 
 
-def _single(preparation: Preparation) -> str:
+def _single(preparation: Preparation, into: str) -> str:
     """Add the rows of units that have only one, which need no ranking."""
     return f"""
-        INSERT INTO snapshot.rows SELECT {", ".join(_kept(preparation, "CAST(1 AS UINTEGER)"))}
+        INSERT INTO {into}.rows SELECT {", ".join(_kept(preparation, "CAST(1 AS UINTEGER)"))}
         FROM gridded JOIN (SELECT unit, code FROM units WHERE of_unit = 1) USING (unit)"""  # noqa: S608
 
 

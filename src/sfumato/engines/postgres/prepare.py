@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import secrets
 from contextlib import contextmanager
+from dataclasses import replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +18,12 @@ from sfumato.engines.ingest import (
     are_texts,
     derive_key,
     list_codes,
+    lost_memory,
     read_survey,
     rounded_identifiers,
+    write_memory,
+    write_named_regions,
+    write_stayers,
     write_survey,
     write_unit_survey,
 )
@@ -54,7 +59,8 @@ def build_snapshot(
             _execute(connection, _gridded(preparation, rows.relation, rows.kinds))
             _refuse_rounded_identifiers(connection, preparation, rows.kinds)
             found = _survey(connection, preparation, rows) if survey else None
-            _keep(connection, preparation, schema, snapshot)
+            left_out = _keep(connection, preparation, schema, snapshot)
+            found = None if found is None else replace(found, moved=left_out)
         _describe(connection, preparation, schema, snapshot)
     return found
 
@@ -129,7 +135,8 @@ def _execute(connection: Connection[Any], sql: str) -> None:
 
 
 def _drop(connection: Connection[Any], schema: str, snapshot: str) -> None:
-    tables = ", ".join(name_table(schema, snapshot, name) for name in ("rows", "units", "columns"))
+    names = ("rows", "units", "columns", "memory")
+    tables = ", ".join(name_table(schema, snapshot, name) for name in names)
     _execute(connection, f"SET LOCAL client_min_messages = warning; DROP TABLE IF EXISTS {tables}")
 
 
@@ -204,6 +211,10 @@ def _digest(key: str, unit: str) -> str:
     return f"md5(concat((SELECT {key} FROM pg_temp.keys), ':', {unit}))"  # noqa: S608
 
 
+_NOBODY = f"CAST({_digest('person', 'CAST(NULL AS TEXT)')} AS UUID)"
+"""The digest of no identifier; concat passes over what is missing."""
+
+
 def _impossible(text: str) -> bool:
     return "\0" in text or any("\ud800" <= each <= "\udfff" for each in text)
 
@@ -221,14 +232,29 @@ def _refuse_rounded_identifiers(
 # ---- keeping: which rows of a unit, by a rule that looks at that unit --------------------------------------
 
 
-def _keep(connection: Connection[Any], preparation: Preparation, schema: str, snapshot: str) -> None:
-    """Write the stored tables `rows` and, with a unit column, `units`."""
+def _keep(connection: Connection[Any], preparation: Preparation, schema: str, snapshot: str) -> int:
+    """Write the stored tables `rows` and, with a unit column, `units`.
+
+    Return how many units are left out because they moved.
+    """
     rows, units = (name_table(schema, snapshot, name) for name in ("rows", "units"))
     if preparation.unit is None:
         _execute(connection, _every_row(preparation, rows))
         _execute(connection, f"ANALYZE {rows}")
-        return
+        return 0
     _execute(connection, _units())
+    if preparation.memory is None:
+        _write_kept(connection, preparation, rows, units)
+        moved = 0
+    else:
+        _write_kept(connection, preparation, "pg_temp.found_rows", "pg_temp.found_units")
+        moved = _keep_stayers(connection, preparation, schema, snapshot)
+    # Questions are planned by the first statistics, and may come at once.
+    _execute(connection, f"ANALYZE {rows}; ANALYZE {units}")
+    return moved
+
+
+def _write_kept(connection: Connection[Any], preparation: Preparation, rows: str, units: str) -> None:
     _execute(
         connection,
         f"CREATE TABLE {units} AS SELECT code AS unit, person, of_unit AS rows, "  # noqa: S608
@@ -236,8 +262,43 @@ def _keep(connection: Connection[Any], preparation: Preparation, schema: str, sn
     )
     _execute(connection, _ranked(preparation, rows))
     _execute(connection, _single(preparation, rows))
-    # Questions are planned by the first statistics, and may come at once.
-    _execute(connection, f"ANALYZE {rows}; ANALYZE {units}")
+
+
+def _keep_stayers(connection: Connection[Any], preparation: Preparation, schema: str, snapshot: str) -> int:
+    """Write `memory`, and of the units that were found those which are in the region that it says."""
+    rows, units, memory = (name_table(schema, snapshot, name) for name in ("rows", "units", "memory"))
+    earlier, named = _find_memory(connection, preparation, schema), "pg_temp.named"
+    regions = write_named_regions(preparation, "pg_temp.found_rows", "pg_temp.found_units")
+    _execute(connection, f"CREATE TABLE {named} AS {regions}")
+    _execute(connection, f"CREATE TABLE {memory} AS {write_memory(preparation, named, earlier, _NOBODY)}")
+    _execute(connection, f"ANALYZE {named}; ANALYZE {memory}; ANALYZE pg_temp.found_units")
+    kept = write_stayers(preparation, "pg_temp.found_units", named, memory)
+    _execute(connection, f"CREATE TABLE pg_temp.stayers AS {kept}")
+    for found, stored in (("pg_temp.found_units", units), ("pg_temp.found_rows", rows)):
+        stayers = "SELECT unit FROM pg_temp.stayers"
+        _execute(connection, f"CREATE TABLE {stored} AS SELECT * FROM {found} WHERE unit IN ({stayers})")  # noqa: S608
+    counts = "SELECT (SELECT count(*) FROM pg_temp.found_units) - (SELECT count(*) FROM pg_temp.stayers)"
+    moved = connection.execute(counts.encode()).fetchall()[0][0]
+    for name in ("named", "stayers", "found_rows", "found_units"):
+        _execute(connection, f"DROP TABLE pg_temp.{name}")
+    return int(moved)
+
+
+def _find_memory(connection: Connection[Any], preparation: Preparation, schema: str) -> str | None:
+    """Return the table of the memory that is carried on, if there is one; it must be of our key."""
+    import psycopg
+
+    if preparation.memory is None or preparation.memory.earlier is None:
+        return None
+    earlier = name_table(schema, preparation.memory.earlier, "memory")
+    ours = f"SELECT count(*) FROM {earlier} WHERE person = {_NOBODY}"  # noqa: S608  names of ours
+    try:
+        found = connection.execute(ours.encode()).fetchall()
+    except (psycopg.errors.UndefinedTable, psycopg.errors.InsufficientPrivilege):
+        raise lost_memory() from None
+    if found != [(1,)]:
+        raise lost_memory()
+    return earlier
 
 
 def _every_row(preparation: Preparation, rows: str) -> str:

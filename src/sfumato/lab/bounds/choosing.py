@@ -207,7 +207,8 @@ def apply_bounds(said: Schema, bounds: Mapping[OpenChoice, tuple[Fraction, ...]]
         if isinstance(each, ValuesChoice):
             columns[each.column] = each.unbounded.bounded_by(*bound)
         elif isinstance(unit, Unit):
-            unit = Unit(unit.column or "", int(bound[0]), unit.of, regions=unit.regions)
+            named = unit.column or "", int(bound[0]), unit.of
+            unit = Unit(*named, regions=unit.regions, pinned=unit.pinned)
     return replace(said, unit=unit, columns=columns)
 
 

@@ -185,7 +185,8 @@ class TableDesk(ABC):
         about it that are being answered have ten seconds to finish, and are then ended and stay charged.
 
         People may have moved between regions: where the table declares them, each has spent as much from now
-        on as the one that had spent most.
+        on as the one that had spent most. Where they are pinned nobody moves, and each goes on from its own:
+        people whose rows name another region than in their first snapshot are left out.
         """
         with self._changing():
             old = self._catalog.find_table(name)
@@ -202,8 +203,10 @@ class TableDesk(ABC):
             kept = kept.with_chosen((*old.chosen, *chosen))
             moved = move_through(kept, through or {})
             open_blocks(self.ledger, self._catalog.contents, moved)
-            prepared, report = self._prepared(moved, source)
-            self._note_newest(prepared, before)
+            moved = replace(moved, home=self.engine.home(source))
+            remembered = old if moved.can_remember(old) else None
+            prepared, report = self._prepared(moved, source, remembered)
+            self._note_newest(prepared, before, remembered)
             self._catalog.add_table(prepared)
         return None if report is None else report.warn()
 
@@ -284,13 +287,16 @@ class TableDesk(ABC):
             self.ledger.open_account(population_account(table.population), agreed, table.relation)
             grant_later(self.ledger, self._catalog.contents, table.population)
 
-    def _note_newest(self, table: Table, before: SnapshotRead | None) -> None:
+    def _note_newest(
+        self, table: Table, before: SnapshotRead | None, remembered: Table | None = None
+    ) -> None:
         """Note a table's new snapshot; where it says who is in which region, open their accounts first.
 
-        Units may have moved between regions, so every account then gets the largest total of all.
+        Units may have moved between regions, so every account then gets the largest total of all, unless the
+        ledger counts by the snapshot whose regions were `remembered`.
         """
-        regions = table.find_regions()
-        counted = None if regions is None else regions.make_accounts(table.identity)
+        regions, follows = table.find_regions(), "" if remembered is None else remembered.identity
+        counted = None if regions is None else regions.make_accounts(table.identity, follows)
         if counted is not None:
             budget = self.ledger.read_budget(population_account(table.population))
             for account in counted.accounts:
@@ -312,10 +318,15 @@ class TableDesk(ABC):
         require_one_divider(self.tables(), table)
         return table, agree_on_budget(self.ledger, table, said.budget)
 
-    def _prepared(self, table: Table, source: Any) -> tuple[Table, SourceReport | None]:
-        """Return the table with a new snapshot and what is public about it, and what to tell the steward."""
+    def _prepared(
+        self, table: Table, source: Any, remembered: Table | None = None
+    ) -> tuple[Table, SourceReport | None]:
+        """Return the table with a new snapshot and what is public about it, and what to tell the steward.
+
+        Where units are pinned, they keep the regions that a snapshot before has `remembered`.
+        """
         numbered = self._catalog.begin_snapshot(replace(table, home=self.engine.home(source)))
-        preparation = numbered.make_preparation(read_ranking_key(self.folder))
+        preparation = numbered.make_preparation(read_ranking_key(self.folder), remembered)
         found = self.engine.prepare(source, preparation, numbered.snapshot_name, survey=True)
         report = None if found is None else SourceReport(numbered, found)
         if table.is_public:

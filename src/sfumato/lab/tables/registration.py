@@ -159,8 +159,9 @@ def _require_no_budget(table: Table, budget: Budget | None) -> None:
 
 def with_max_rows(table: Table, max_rows: int | BoundChoice) -> Unit:
     """Return the table's unit with another bound on its rows."""
-    if table.unit.column is None:
+    unit = table.unit
+    if unit.column is None:
         raise UsageError(
             "SF-C131", f"Each row of '{table.name}' stands for itself.", try_="leave max_rows out"
         )
-    return Unit(table.unit.column, max_rows, table.unit.of, regions=table.unit.regions)
+    return Unit(unit.column, max_rows, unit.of, regions=unit.regions, pinned=unit.pinned)

@@ -44,6 +44,8 @@ class SourceReport:
         if survey.units is not None:
             said += [self._without_unit()] if survey.without_unit else []
             said.append(self._crowding())
+        if self.table.pins_units:
+            said.append(self._moved())
         return said
 
     def warnings(self) -> list[str]:
@@ -77,6 +79,7 @@ class SourceReport:
             "units": survey.units,
             "units_with_too_many_rows": survey.crowded,
             "rows_beyond_max_rows": survey.dropped,
+            **({"units_in_another_region": survey.moved} if self.table.pins_units else {}),
             "columns": {column.name: self._to_dict(column) for column in survey.columns},
             "warnings": self.warnings(),
         }
@@ -104,6 +107,10 @@ class SourceReport:
         rows = _part(survey.dropped, survey.rows, "row")
         return f"Left out because only {_plural(most, 'row')} a unit are used: {rows} of {units}."
 
+    def _moved(self) -> str:
+        units = _part(self.survey.moved, self.survey.units or 0, "unit")
+        return f"Left out because they are in another region than in their first snapshot: {units}."
+
     def _cells(self) -> list[tuple[str, ...]]:
         return [
             (column.name, *(_part(count, self._kept) for count in self._counts(column)))
@@ -129,6 +136,8 @@ class SourceReport:
             yield self._without_unit()
         if survey.dropped > _ROWS_LOST * survey.rows:
             yield self._crowding()
+        if survey.moved > _ROWS_LOST * (survey.units or 0):
+            yield self._moved()
         for column in survey.columns:
             yield from self._find_lost_values(column)
 

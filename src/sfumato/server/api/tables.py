@@ -56,7 +56,7 @@ class RegistrationBody(DraftBody):
         None,
         examples=[
             {
-                "unit": {"column": "patient_id", "max_rows": 20, "regions": ["ward"]},
+                "unit": {"column": "patient_id", "max_rows": 20, "regions": ["ward"], "pinned": True},
                 "columns": {"age": {"between": [0, 110]}, "ward": {"one_of": ["A", "B"], "constant": True}},
                 "budget": {"epsilon": 4, "delta": "1e-7", "side_share": "0.5"},
             }

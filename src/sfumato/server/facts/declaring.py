@@ -153,6 +153,8 @@ class TypedDeclaration:
     """The population that shares its budget with this table; empty for one that is named by its column."""
     epsilon: str = ""
     delta: str = ""
+    pinned: bool = False
+    """Whether people keep the region of the first snapshot that they are in."""
     side_share: str = ""
     """The part of δ for what has a δ of its own; empty for one half."""
     seen_price: str = ""
@@ -236,7 +238,7 @@ class TypedDeclaration:
         if self.protects != "column" or not self.unit:
             raise wrong_field_error("who is protected", "the column that names a person")
         regions = [each.name for each in self.columns if each.names_regions]
-        return Unit(self.unit, self._read_max_rows(), of, regions=regions)
+        return Unit(self.unit, self._read_max_rows(), of, regions=regions, pinned=self.pinned)
 
     def _read_max_rows(self) -> int | BoundChoice:
         if not self.choose_rows.strip():
@@ -287,7 +289,7 @@ def read_declaration(context: ServerContext, fields: Mapping[str, str]) -> Typed
         "twin_rho",
     )
     said: dict[str, Any] = {name: fields.get(name, "")[:200] for name in names}
-    return replace(empty, columns=columns, **said)
+    return replace(empty, columns=columns, pinned=bool(fields.get("pinned")), **said)
 
 
 def read_source(source: str) -> dict[str, str]:

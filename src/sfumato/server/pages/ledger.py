@@ -41,6 +41,7 @@ KINDS = (
     "grant",
     "snapshot",
     "regions",
+    "pinned",
     "unread",
     "resume",
     "lab",
