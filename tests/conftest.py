@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,6 +45,36 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             continue
         shared = "spark" if "spark" in getattr(item, "fixturenames", ()) else item.nodeid.partition("::")[0]
         item.add_marker(pytest.mark.xdist_group(shared))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Tests and modules stay to the end, so no search for garbage looks through them, now or later."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Processes side by side import the files of a folder from different ones on.
+
+    Each then compiles some of them and reads the others, where all would compile the same at the same time.
+    """
+    report = yield
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    files = [node for node in report.result or () if isinstance(node, pytest.Module)]
+    first = len(files) * worker // workers
+    for file in files[first:] if first else ():
+        with suppress(Exception, pytest.skip.Exception):  # told when the file is collected
+            _ = file.obj
+    return report
 
 
 @pytest.hookimpl(wrapper=True)
