@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +21,12 @@ ROOT = Path(__file__).parent.parent
 
 # Tests run side by side, and threads of both would wait for each other. Workers inherit it.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# Folders of tests lie in memory, where syncing costs nothing. What happens where a sync fails is tested with
+# libraries that stand between.
+MEMORY = Path("/dev/shm")
+if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > 4 << 30:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
 # No test depends on a clock or on luck. Hypothesis would fail examples that take longer than 200 ms, which on
 # a busy machine any may, and would draw others in each run.
