@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import shutil
+import signal
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +22,9 @@ ROOT = Path(__file__).parent.parent
 
 # Tests run side by side, and threads of both would wait for each other. Workers inherit it.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# A shell that starts the suite in the background has it ignore Ctrl-C, which some tests send.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Folders of tests lie in memory, where syncing costs nothing. What happens where a sync fails is tested with
 # libraries that stand between.
