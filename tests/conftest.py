@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import os
-import shutil
 import signal
 from contextlib import suppress
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from memory import MEMORY
 from seeded import seeded_bytes
 
 if TYPE_CHECKING:
@@ -28,8 +28,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Folders of tests lie in memory, where syncing costs nothing. What happens where a sync fails is tested with
 # libraries that stand between.
-MEMORY = Path("/dev/shm")
-if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > 4 << 30:
+if MEMORY is not None:
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
 # No test depends on a clock or on luck. Hypothesis would fail examples that take longer than 200 ms, which on
