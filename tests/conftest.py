@@ -39,6 +39,9 @@ settings.register_profile(
 settings.load_profile("sfumato")
 
 
+FIRST = ("tests/web/", "tests/docs/test_snippets", "tests/unit/synth/", "tests/unit/test_missing_extras")
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--record", action="store_true", help="write the recorded texts anew")
     parser.addoption("--unseeded", action="store_true", help="draw noise from the operating system")
@@ -47,9 +50,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Where tests run side by side, one process has those of a file, and one has all that start a Spark.
 
-    Those with a browser come first: they mostly wait, and others use the processors meanwhile.
+    Those with a browser come first: they mostly wait, and others use the processors meanwhile. So do files
+    that take long, lest one process be at work alone in the end.
     """
-    items.sort(key=lambda item: not item.nodeid.startswith("tests/web/"))
+    items.sort(key=lambda item: [not item.nodeid.startswith(name) for name in FIRST])
     for item in items:
         if item.get_closest_marker("xdist_group"):
             continue
