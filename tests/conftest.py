@@ -5,8 +5,9 @@ from __future__ import annotations
 import gc
 import os
 import signal
-from contextlib import suppress
+import sys
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 import pytest
@@ -86,9 +87,21 @@ def pytest_make_collect_report(
     files = [node for node in report.result or () if isinstance(node, pytest.Module)]
     first = len(files) * worker // workers
     for file in files[first:] if first else ():
-        with suppress(Exception, pytest.skip.Exception):  # told when the file is collected
+        try:
             _ = file.obj
+        except (Exception, pytest.skip.Exception):
+            _forget(file.path)
     return report
+
+
+def _forget(path: Path) -> None:
+    """Have a file imported anew, and what is wrong with it told, when its tests are collected."""
+    for name in [name for name, module in sys.modules.items() if _source(module) == str(path)]:
+        del sys.modules[name]
+
+
+def _source(module: object) -> str | None:
+    return vars(module).get("__file__") if isinstance(module, ModuleType) else None
 
 
 @pytest.hookimpl(wrapper=True)
