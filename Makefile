@@ -12,6 +12,9 @@ PYTEST := $(BIN)/python -m pytest -n 3 --dist loadgroup --no-loadscope-reorder
 FAST := $(wildcard tests/unit tests/docs) --ignore=tests/docs/test_snippets.py \
   --ignore=tests/unit/curator/answers/test_coverage.py
 
+# Tests start hundreds of interpreters. Where a machine forbids bytecode, each of them would compile the package.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test check slow bare bench docs clean
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import signal
+import sys
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from memory import MEMORY
 from seeded import seeded_bytes
 
 if TYPE_CHECKING:
@@ -19,12 +24,23 @@ ROOT = Path(__file__).parent.parent
 # Tests run side by side, and threads of both would wait for each other. Workers inherit it.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+# A shell that starts the suite in the background has it ignore Ctrl-C, which some tests send.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Folders of tests lie in memory, where syncing costs nothing. What happens where a sync fails is tested with
+# libraries that stand between.
+if MEMORY is not None:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
+
 # No test depends on a clock or on luck. Hypothesis would fail examples that take longer than 200 ms, which on
 # a busy machine any may, and would draw others in each run.
 settings.register_profile(
     "sfumato", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("sfumato")
+
+
+FIRST = ("tests/web/", "tests/docs/test_snippets", "tests/unit/synth/", "tests/unit/test_missing_extras")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -35,14 +51,57 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Where tests run side by side, one process has those of a file, and one has all that start a Spark.
 
-    Those with a browser come first: they mostly wait, and others use the processors meanwhile.
+    Those with a browser come first: they mostly wait, and others use the processors meanwhile. So do files
+    that take long, lest one process be at work alone in the end.
     """
-    items.sort(key=lambda item: not item.nodeid.startswith("tests/web/"))
+    items.sort(key=lambda item: [not item.nodeid.startswith(name) for name in FIRST])
     for item in items:
         if item.get_closest_marker("xdist_group"):
             continue
         shared = "spark" if "spark" in getattr(item, "fixturenames", ()) else item.nodeid.partition("::")[0]
         item.add_marker(pytest.mark.xdist_group(shared))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Tests and modules stay to the end, so no search for garbage looks through them, now or later."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Processes side by side import the files of a folder from different ones on.
+
+    Each then compiles some of them and reads the others, where all would compile the same at the same time.
+    """
+    report = yield
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    files = [node for node in report.result or () if isinstance(node, pytest.Module)]
+    first = len(files) * worker // workers
+    for file in files[first:] if first else ():
+        try:
+            _ = file.obj
+        except (Exception, pytest.skip.Exception):
+            _forget(file.path)
+    return report
+
+
+def _forget(path: Path) -> None:
+    """Have a file imported anew, and what is wrong with it told, when its tests are collected."""
+    for name in [name for name, module in sys.modules.items() if _source(module) == str(path)]:
+        del sys.modules[name]
+
+
+def _source(module: object) -> str | None:
+    return vars(module).get("__file__") if isinstance(module, ModuleType) else None
 
 
 @pytest.hookimpl(wrapper=True)

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from conformance import spark_session
-from conformance.servers import MEMORY
+from memory import MEMORY
 
 
 @pytest.fixture(scope="session")
@@ -24,7 +24,7 @@ def postgres() -> Iterator[str]:
     """The address of an empty database. Without a server the test is skipped."""
     if importlib.util.find_spec("psycopg") is None:
         _missing()
-    folder = Path(tempfile.mkdtemp(prefix="sfpg", dir=MEMORY if MEMORY.is_dir() else None))
+    folder = Path(tempfile.mkdtemp(prefix="sfpg", dir=MEMORY))
     try:
         with _from_system(folder) or _from_wheel(folder) or _missing() as address:
             yield address

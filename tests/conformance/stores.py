@@ -29,12 +29,12 @@ class Store:
     open: Callable[..., Ledger]
 
 
-def store_of(kind: str, folder: Path, durable: bool = True) -> Store:
+def store_of(kind: str, folder: Path) -> Store:
     """A place for one ledger, with nothing in it yet."""
     if kind == "sqlite":
         path = folder / "ledger.sqlite"
         return Store(partial(SqliteLedger.create, path), partial(SqliteLedger.open, path))
-    address, schema = servers.running(durable).address, f"ledger_{os.getpid()}_{next(_numbers)}"
+    address, schema = servers.running().address, f"ledger_{os.getpid()}_{next(_numbers)}"
     known = {"schema": schema, "key": folder / "ledger.key"}
     return Store(
         partial(PostgresLedger.create, address, **known), partial(PostgresLedger.open, address, **known)

@@ -26,6 +26,7 @@ from hypothesis.stateful import (
 from tests.conformance import servers
 from tests.conformance.stores import store_of
 
+from memory import MEMORY
 from sfumato.errors import SfumatoError
 from sfumato.ledger import Charge, Charged, Released, Reserved
 from sfumato.ledger.group_commit import Job
@@ -37,9 +38,6 @@ if TYPE_CHECKING:
     from sfumato.ledger.store import StoredLedger
     from sfumato.ledger.transaction import Transaction
     from sfumato.privacy.account import Caps
-
-MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
-"""What is asked here is what a ledger says, not what a disk keeps."""
 
 NAMES = ("population:a", "population:b", "quota:a:ada", "quota:a:bob")
 BUDGETS = (Budget(1), Budget(0.5), Budget(2, 1e-6))
@@ -179,7 +177,7 @@ class LedgerMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.folder = Path(tempfile.mkdtemp(dir=MEMORY))
-        self.store = store_of(self.kind, self.folder, durable=False)
+        self.store = store_of(self.kind, self.folder)
         self.ledger: StoredLedger = self.store.create(timeout=0)  # type: ignore[assignment]
         self.reference = Reference()
         self.steps = 0
@@ -413,7 +411,7 @@ class LongPostgresMachine(LedgerMachine):
 
 
 def run(machine: type[LedgerMachine], examples: int, length: int) -> None:
-    servers.running(False) if machine.kind == "postgres" else None
+    servers.running() if machine.kind == "postgres" else None
     chosen = settings(
         max_examples=examples,
         stateful_step_count=length,

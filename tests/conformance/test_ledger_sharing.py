@@ -56,7 +56,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
 
 def make_store(kind: str, folder: Path) -> Store:
     (folder / "ledger").mkdir()
-    store = store_of(kind, folder / "ledger", durable=False)
+    store = store_of(kind, folder / "ledger")
     with closing(store.create()) as ledger:
         ledger.open_account(PEOPLE, Budget(Fraction(1, 10)))
     return store

@@ -180,7 +180,7 @@ def ask_while_away(server: Server, how: str, answered: list[str]) -> None:
 def pair() -> Iterator[tuple[Server, Server]]:
     """A server with a ledger, and its synchronous standby."""
     servers.running()
-    server = servers.Server.make(place=servers.MEMORY if servers.MEMORY.is_dir() else None)
+    server = servers.Server.make()
     server.start()
     try:
         with closing(PostgresLedger.create(server.address)) as ledger:

@@ -13,9 +13,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.conformance import servers
 
 import sfumato as sf
-from conformance import servers
 from conformance.both_engines import load
 from sfumato.errors import PolicyError
 

@@ -6,6 +6,7 @@ import ast
 import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -14,13 +15,17 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "sfumato"
 FILES = sorted(PACKAGE.rglob("*.py"))
-TREES = {file: ast.parse(file.read_text(encoding="utf-8")) for file in FILES}
 
 MODULES_IN_A_FOLDER = 20
 LINES_IN_A_FUNCTION = 45
 
 PARALLEL = ("engines/duckdb", "engines/postgres", "engines/spark", "ledger/sqlite", "ledger/postgres")
 """Backends side by side have the same files with the same classes, so that they can be compared."""
+
+
+@cache
+def trees() -> dict[Path, ast.Module]:
+    return {file: ast.parse(file.read_text(encoding="utf-8")) for file in FILES}
 
 
 def room(file: Path) -> str:
@@ -36,7 +41,7 @@ NAMES = {module_name(file): file for file in FILES}
 
 
 def functions() -> Iterator[tuple[Path, ast.FunctionDef | ast.AsyncFunctionDef]]:
-    for file, tree in TREES.items():
+    for file, tree in trees().items():
         for node in ast.walk(tree):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 yield file, node
@@ -54,14 +59,14 @@ def test_folders_are_small() -> None:
 def test_every_folder_says_what_lives_there() -> None:
     folders = {file.parent for file in FILES}
     silent = [
-        room(folder / "x") for folder in folders if not ast.get_docstring(TREES[folder / "__init__.py"])
+        room(folder / "x") for folder in folders if not ast.get_docstring(trees()[folder / "__init__.py"])
     ]
     assert silent == []
 
 
 def test_class_names_are_unique() -> None:
     places = defaultdict(set)
-    for file, tree in TREES.items():
+    for file, tree in trees().items():
         # Backends side by side count as one place; private classes are nobody else's business.
         place = "a backend" if room(file) in PARALLEL else module_name(file)
         for node in ast.walk(tree):
@@ -83,7 +88,7 @@ def test_functions_are_short() -> None:
 def test_docstrings_are_sentences() -> None:
     """A docstring says what is returned or done; it does not lean on the line above it."""
     odd = []
-    for file, tree in TREES.items():
+    for file, tree in trees().items():
         for node in ast.walk(tree):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Module):
                 said = ast.get_docstring(node) or ""
@@ -109,7 +114,7 @@ def imported(tree: ast.Module) -> Iterator[str]:
 def test_no_module_imports_itself_in_the_end() -> None:
     graph = {
         module_name(file): {name for name in imported(tree) if name in NAMES} - {module_name(file)}
-        for file, tree in TREES.items()
+        for file, tree in trees().items()
     }
     try:
         TopologicalSorter(graph).prepare()

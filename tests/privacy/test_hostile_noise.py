@@ -135,10 +135,16 @@ def test_every_estimator_is_driven() -> None:
     assert {name for name, _ in CASES} == set(learn.ESTIMATORS)
 
 
-def _with_spends(spends: list[dict[str, float]]) -> list[tuple[str, dict[str, Any], dict[str, float]]]:
+LONG = ("AutoClassifier", {"epsilon": 1.0})
+"""With many rows as long as with a δ too, which stays; `test_so_it_is_for_every_epsilon` has this one."""
+
+
+def _with_spends(spends: list[dict[str, float]]) -> list[Any]:
     """Every learner with every spend that it takes."""
     return [
-        (name, given, spend)
+        pytest.param(
+            name, given, spend, marks=[pytest.mark.slow] if (name, spend) == LONG and "rows" in given else []
+        )
         for name, given in CASES
         for spend in spends
         if {*spend} <= {*getattr(learn, name)().get_params()}

@@ -11,8 +11,8 @@ import venv
 from pathlib import Path
 
 import pytest
+from tests.conformance import servers
 
-from conformance import servers
 from sfumato.engines.spark.java import require_java
 
 ROOT = Path(__file__).parents[2]

@@ -21,9 +21,9 @@ from typing import Any
 import httpx
 import pytest
 from click.testing import CliRunner
+from tests.conformance import servers
 
 import sfumato as sf
-from conformance import servers
 from serving import make_rows
 from sfumato.cli.main import main
 from sfumato.server.people import PeopleStore
