@@ -110,18 +110,21 @@ class SharpTotalNoise(TabulatedNoise):
         return tabulate_law(self.scale / stretch, round(self.dent / stretch)), float(stretch)
 
     def _draw(self, count: int, source: BitSource) -> IntArray:
-        parts, kept = self._propose(count, source)
-        left = np.flatnonzero(~kept)
-        while left.size:
-            parts[:, left], kept = self._propose(left.size, source)
-            left = left[~kept]
+        found: list[Any] = [np.zeros((3, 0), dtype=np.int64)]
+        while count > 0:
+            found.append(self._propose(8 + count * 8 // 5, source)[:, :count])
+            count -= found[-1].shape[1]
+        parts = np.concatenate(found, axis=1)
         return np.stack([parts.sum(axis=0), parts[0], parts[1]])
 
-    def _propose(self, count: int, source: BitSource) -> tuple[Any, NDArray[np.bool_]]:
-        """Return draws of Laplace noise for all three parts, and which of them are kept."""
+    def _propose(self, count: int, source: BitSource) -> Any:
+        """Return those of so many draws of Laplace noise for all three parts that are kept, in their order.
+
+        Two of three are kept at the usual dent.
+        """
         parts: Any = draw_laplace(self.scale, 3 * count, source).reshape(3, count)
         missed = 2 * self.dent - find_discounts(parts, self.dent)
-        return parts, build_bernoulli_exp(self.scale).flip(missed.astype(np.uint64), source)
+        return parts[:, build_bernoulli_exp(self.scale).flip(missed.astype(np.uint64), source)]
 
 
 def find_discounts(parts: Any, dent: int) -> Any:

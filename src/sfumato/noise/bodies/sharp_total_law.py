@@ -44,17 +44,21 @@ def tabulate_law(scale: Fraction, dent: int) -> SharpTotalLaw:
     """Return the law of noise of this scale and dent."""
     sets = _NestedSets(math.exp(-1 / float(scale)), dent, math.ceil(_REACH * float(scale)) + 2)
     totals, parts = sets.weigh_totals(), sets.weigh_parts()
-    whole = _both(sum(totals), 0)
-    total, part = (_both(sum(each), 2) / whole for each in (totals, parts))
-    beside = _both(totals[1], 2) / whole - 3 * _both(parts[1], 2) / whole
-    same, other = (beside / 6 + each / whole for each in sets.multiply_parts())
+    whole = _add_up(totals.sum(axis=0), 0)
+    totals, parts = totals / whole, parts / whole
+    total, part = (_add_up(each.sum(axis=0), 2) for each in (totals, parts))
+    # In the sets up to the dent all three parts have the same law, and t² is 3·a² + 6·a·b on average.
+    beside = (_add_up(totals[1], 2) - 3 * _add_up(parts[1], 2)) / 6
+    same, other = (beside + each / whole for each in sets.multiply_parts())
     shared = part + same + other
-    covariance = np.array([[total, shared, shared], [shared, part, same], [shared, same, part]])
-    tables = (add_both_sides(sum(each) / whole) for each in (totals, parts))
-    return SharpTotalLaw(*tables, covariance)
+    return SharpTotalLaw(
+        add_both_sides(totals.sum(axis=0)),
+        add_both_sides(parts.sum(axis=0)),
+        np.array([[total, shared, shared], [shared, part, same], [shared, same, part]]),
+    )
 
 
-def _both(weights: Floats, power: int) -> float:
+def _add_up(weights: Floats, power: int) -> float:
     """Return Σ z^power · weight over all z, from the weights of 0, 1, 2, …"""
     sizes = np.arange(len(weights), dtype=np.float64) ** power
     return float(2 * (sizes @ weights) - (weights[0] if power == 0 else 0.0))
@@ -64,8 +68,8 @@ class _NestedSets:
     """The sets of points with a discount of at least i, and what they add to the weight of each number.
 
     P and M are the sums of positive and of negative parts. The discount is i or more where P and M are at
-    least ⌈i / 2⌉ and, for an i above the dent, the last part opposes both others, by at least
-    ⌈(i − dent) / 2⌉ each. Weights are those of all points, of the sets up to the dent, and of the others.
+    least ⌈i / 2⌉ and, for an i above the dent, the last part opposes both others, and all three have a size
+    of at least ⌈(i − dent) / 2⌉. The sets up to the dent are `even`: all parts have the same law in them.
     """
 
     def __init__(self, ratio: float, dent: int, size: int) -> None:
@@ -79,8 +83,8 @@ class _NestedSets:
         self.pointed, self.pointed_gains = least[dent:], gains[dent:]
         self.opposed = np.ceil((i[dent:] - dent) / 2)
 
-    def weigh_totals(self) -> tuple[Floats, Floats, Floats]:
-        """Return the weights of each total from 0 on, in all points and in the sets."""
+    def weigh_totals(self) -> Floats:
+        """Return the weights of each total from 0 on: in all points, in the even sets, in the others."""
         u, n, v = self.u, self.at, self.u**2
 
         # With j the lesser of P and M, 3·(n + 2j) points have the total n, and (n + 1)(n + 2)/2 for j = 0.
@@ -93,28 +97,25 @@ class _NestedSets:
 
         alone = lone(n + 1 - 2 * self.opposed) + lone(1 - 2 * self.opposed + 0 * n)
         every = (n + 1) * (n + 2) / 2 * u**n + paired(np.ones((1, 1)))[0]
-        return (
-            every,
-            (self.even_gains * paired(self.even)).sum(axis=0),
-            (self.pointed_gains * alone).sum(axis=0),
-        )
+        sets = (self.even_gains * paired(self.even), self.pointed_gains * alone)
+        return np.stack([every, *(each.sum(axis=0) for each in sets)])
 
-    def weigh_parts(self) -> tuple[Floats, Floats, Floats]:
-        """Return the weights of each first part from 0 on, in all points and in the sets."""
+    def weigh_parts(self) -> Floats:
+        """Return the weights of each first part from 0 on, likewise."""
         u, a, least = self.u, self.at, self.even
         # One of the others is negative, or both are; for the first part 0 they have opposite signs.
         one = 2 * _geometric(u, least, 0) * _geometric(u, np.maximum(0, least - a), 0)
         both = np.where(a >= least, _geometric(u, least, 1) - _geometric(u, least, 0), 0.0)
-        even = self.even_gains * u**a * (one + both)
-        pointed = self._weigh_pointed(0, 0)
-        return u**a * ((1 + u) / (1 - u)) ** 2, even.sum(axis=0), pointed.sum(axis=0)
+        every = u**a * ((1 + u) / (1 - u)) ** 2
+        sets = (self.even_gains * u**a * (one + both), self._weigh_pointed(0, 0))
+        return np.stack([every, *(each.sum(axis=0) for each in sets)])
 
     def multiply_parts(self) -> tuple[float, float]:
         """Return Σ a·b and Σ a·c, weighted, over the sets in which the last part opposes both others."""
-        return tuple(  # type: ignore[return-value]
-            sign * 2 * float((self.at * self._weigh_pointed(*powers)).sum())
-            for sign, powers in ((1, (1, 0)), (-1, (0, 1)))
+        same, other = (
+            2 * float((self.at * self._weigh_pointed(*powers)).sum()) for powers in ((1, 0), (0, 1))
         )
+        return same, -other
 
     def _weigh_pointed(self, second: int, last: int) -> Floats:
         """Return for each set and each a > 0 the weighted sum of b^second · |c|^last where c < 0 < b."""
