@@ -150,7 +150,10 @@ class ShapedNoise(JointNoise):
 
         They say how far off an answer may be that was already given.
         """
-        return np.asarray(self._draw_blocks(count, _SeededSource(_SEED)), dtype=np.float64)
+        return self._draw_seeded(count, _SEED)
+
+    def _draw_seeded(self, count: int, seed: int) -> Floats:
+        return np.asarray(self._draw_blocks(count, _SeededSource(seed)), dtype=np.float64)
 
 
 class TabulatedNoise(ShapedNoise):
