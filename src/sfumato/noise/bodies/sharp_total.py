@@ -113,7 +113,7 @@ class SharpTotalNoise(TabulatedNoise):
         return tabulate_law(self.scale / stretch, round(self.dent / stretch)), float(stretch)
 
     def _draw(self, count: int, source: BitSource) -> IntArray:
-        found: list[Any] = [np.zeros((3, 0), dtype=np.int64)]
+        found: list[Any] = []
         while count > 0:
             found.append(self._propose(8 + count * 8 // 5, source)[:, :count])
             count -= found[-1].shape[1]
