@@ -18,11 +18,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.noise import BoxNoise, GaussianNoise, LaplaceNoise, MatrixNoise, SimplicesNoise
+from sfumato.noise import (
+    BoxNoise,
+    GaussianNoise,
+    LaplaceNoise,
+    MatrixNoise,
+    SharpTotalNoise,
+    SimplicesNoise,
+)
 from sfumato.noise.additive import LARGEST
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from sfumato.noise.bodies.shaped import JointNoise
 
 SCALES = (1, 10, 1000, 2**20, 2**34)
 DRAWS = 10**6
@@ -60,15 +69,16 @@ def cells(name: str, mechanism: LaplaceNoise | GaussianNoise, rounds: int) -> No
     print(f"{CELLS:,} cells, {name} 10: {taken * 1e3:.2f} ms")
 
 
-BODIES: dict[str, Callable[[Fraction], BoxNoise | SimplicesNoise]] = {
+BODIES: dict[str, Callable[[Fraction], BoxNoise | SimplicesNoise | SharpTotalNoise]] = {
     "box of 3": lambda scale: BoxNoise((1, 5, 7), scale),
     "box of 9": lambda scale: BoxNoise((3,) * 9, scale),
     **{f"{k} columns": lambda scale, k=k: SimplicesNoise((1,) * k, scale) for k in (1, 2, 3, 8)},
     **{f"{k} nullable": lambda scale, k=k: SimplicesNoise((2,) * k, scale) for k in (1, 2, 3, 8)},
+    "sharp total": SharpTotalNoise.of_scale,
 }
 
 
-def weigh(noise: BoxNoise | SimplicesNoise | MatrixNoise, cells: int, rounds: int) -> str:
+def weigh(noise: JointNoise, cells: int, rounds: int) -> str:
     """What shaped noise costs, in the same number of draws of Laplace noise of the same scale."""
     exact = np.zeros((noise.sums, cells), dtype=np.int64)
     # Laplace noise ends at 2^40; wider matrices are measured against that.

@@ -53,6 +53,7 @@ from sfumato.noise import (
     QuantilesMechanism,
     RangeSums,
     RunningSums,
+    SharpTotalNoise,
     SimplicesNoise,
     SparseVector,
     Surroundings,
@@ -60,6 +61,7 @@ from sfumato.noise import (
     TopK,
     TruncatedGeometric,
 )
+from sfumato.noise.bodies.shaped import JointNoise
 from sfumato.online.experts.blocks import RestartedBlocks
 from sfumato.online.experts.lazy import LazyMajority
 from sfumato.online.experts.leader import NoisyLeader
@@ -137,12 +139,12 @@ def entries_within(n: int) -> Any:
     return np.abs(drawn[:, 1]) <= mechanism.half_width(1, 0.95)
 
 
-def cells_shaped(mechanism: BoxNoise | SimplicesNoise | MatrixNoise, table: list[int], n: int) -> Any:
+def cells_shaped(mechanism: JointNoise, table: list[int], n: int) -> Any:
     """Cells have independent noise, so n of them are n releases."""
     return mechanism.release(np.repeat(np.array(table)[:, None], n, axis=1)).T
 
 
-def sums_of_cells_within(mechanism: BoxNoise | SimplicesNoise | MatrixNoise, place: int, n: int) -> Any:
+def sums_of_cells_within(mechanism: JointNoise, place: int, n: int) -> Any:
     drawn = cells_shaped(mechanism, [0] * mechanism.sums, n)[:, place]
     return np.abs(drawn) <= mechanism.half_width(place, 0.95)
 
@@ -463,6 +465,15 @@ TABLE = {
         draws=cells_shaped,
         covers=lambda n: sums_of_cells_within(SimplicesNoise((1, 2, 2), Fraction(300)), 2, n),
         event=lambda mechanism: mechanism.event(2),
+        samples=40_000,
+    ),
+    # A row without a value, which adds its width of 3 to the part that is not released.
+    "SharpTotal": Row(
+        made=lambda strength: SharpTotalNoise.of_scale(Fraction(3, strength)),
+        tables=lambda mechanism: ([0] * 3, [3, 0, 0]),
+        draws=cells_shaped,
+        covers=lambda n: sums_of_cells_within(SharpTotalNoise.of_scale(Fraction(300)), 0, n),
+        event=lambda mechanism: mechanism.event(3),
         samples=40_000,
     ),
     # A row (1, 1): its products are all 1, and their trace is 2.

@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from sfumato import learn
 from sfumato.errors import UsageError
 from sfumato.learn.perceptron import PerceptronGradient
-from sfumato.noise import GaussianNoise, LaplaceNoise, SimplicesNoise
+from sfumato.noise import GaussianNoise, LaplaceNoise
 from sfumato.noise.audit_hook import MechanismCall, recording
+from sfumato.noise.bodies.shaped import JointNoise
 from sfumato.oracle.gradients import FeatureMatrix, GradientQuestion
 
 B = {"bounds": (-1.0, 1.0)}
@@ -80,7 +81,7 @@ class Worst:
 
     def answer(self, call: MechanismCall, draw: Any) -> Any:
         found = draw()
-        if not isinstance(call.mechanism, LaplaceNoise | GaussianNoise | SimplicesNoise):
+        if not isinstance(call.mechanism, LaplaceNoise | GaussianNoise | JointNoise):
             return found
         if self._values is None:
             return np.asarray(call.exact)

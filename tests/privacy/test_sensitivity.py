@@ -20,10 +20,12 @@ from conformance.beside import beside, together
 from conformance.generate import Asked, ask, ask_sizes
 from conformance.worlds import REMOVALS, VISITS, World, make
 from privacy import region_moves, shaped_moves, together_moves
+from sfumato.curator.plan.spend import PureSpend
 from sfumato.curator.plan.steps import Choices, DiscoveredKeys, PooledSums, Sums
 from sfumato.engines.rows import UnitSizes
 from sfumato.errors import PolicyError
-from sfumato.noise import SimplicesNoise
+from sfumato.noise import SharpTotalNoise
+from sfumato.noise.bodies.shaped import JointNoise
 from sfumato.queries.sql import choose_question, parse_question
 
 if TYPE_CHECKING:
@@ -162,7 +164,7 @@ def _pooled(each: Any, norm: int, squares: int) -> list[Fraction]:
         return []
     own = Fraction(norm, each.sensitivity.l1)
     squared = Fraction(squares, each.sensitivity.l2_squared)
-    return [own] if isinstance(each.noise, SimplicesNoise) else [own, squared]
+    return [own] if isinstance(each.noise, JointNoise) else [own, squared]
 
 
 def _of_all(step: Choices, one: dict[Any, int], other: dict[Any, int]) -> Fraction:
@@ -282,6 +284,14 @@ def test_no_unit_moves_shaped_sums_by_more_than_their_price(worlds: Beside, name
     assert shaped_moves.nearest_to_price(worlds, plan, "people") >= Fraction(9, 10)
 
 
+@pytest.mark.parametrize("name", shaped_moves.SHARPER)
+def test_no_unit_moves_sharper_totals_by_more_than_their_price(worlds: Beside, name: str) -> None:
+    question = parse_question(" ".join(shaped_moves.ASKED[name].split()))
+    plan = shaped_moves.plan_shaped(worlds, question, shaped_moves.SHARP)
+    assert isinstance(plan.measured[0].noise, SharpTotalNoise)
+    assert shaped_moves.nearest_to_price(worlds, plan, "people") >= Fraction(9, 10)
+
+
 @pytest.mark.parametrize("name", [each for each in shaped_moves.ASKED if each not in shaped_moves.NO_GAIN])
 def test_no_unit_moves_gaussian_shapes_by_more_than_their_price(worlds: Beside, name: str) -> None:
     """And some unit comes to nine tenths of it."""
@@ -295,16 +305,17 @@ def test_random_questions_with_shapes_move_no_more_than_their_price(worlds: Besi
     draw, nearest = random.Random(7), []
     for _ in range(400):
         case = _asked(draw, Tried())
-        plan = None if case is None else _planned_shape(worlds, case)
-        if case is not None and plan is not None and plan.shaped is not None:
-            nearest.append(shaped_moves.nearest_to_price(worlds, plan, case.population))
-    assert len(nearest) >= 100
+        for spend in (shaped_moves.SHAPED, shaped_moves.SHARP):
+            plan = None if case is None else _planned_shape(worlds, case, spend)
+            if case is not None and plan is not None and plan.shaped is not None:
+                nearest.append(shaped_moves.nearest_to_price(worlds, plan, case.population))
+    assert len(nearest) >= 200
     assert max(nearest) >= Fraction(9, 10)
 
 
-def _planned_shape(worlds: Beside, case: Asked) -> QuestionPlan | None:
+def _planned_shape(worlds: Beside, case: Asked, spend: PureSpend) -> QuestionPlan | None:
     try:
-        return shaped_moves.plan_shaped(worlds, case.question)
+        return shaped_moves.plan_shaped(worlds, case.question, spend)
     except PolicyError:
         return None
 

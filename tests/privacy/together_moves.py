@@ -12,7 +12,7 @@ from sfumato.curator.plan.shaped.shaped_sum import ShapedSum
 from sfumato.curator.plan.spend import GaussianSpend, PureSpend
 from sfumato.curator.plan.steps import PooledSums
 from sfumato.curator.plan.together.plan import plan_together
-from sfumato.noise import SimplicesNoise
+from sfumato.noise.bodies.shaped import JointNoise
 from sfumato.queries.sql import parse_question
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def list_moved(step: PooledSums, one: Any, other: Any) -> Iterator[tuple[Any, in
 def _moved(each: Any, one: Any, other: Any) -> tuple[int, int]:
     parts = [each.shape.compute(rows) if isinstance(each, ShapedSum) else rows for rows in (one, other)]
     apart = np.asarray(parts[0], dtype=object) - np.asarray(parts[1], dtype=object)
-    simplices = isinstance(each.noise, SimplicesNoise)
+    simplices = isinstance(each.noise, JointNoise)
     norm = int(each.noise.norms(apart).sum()) if simplices else int(np.abs(apart).sum())
     return norm, int((apart**2).sum())
 
@@ -86,8 +86,8 @@ def _spent(step: PooledSums, one: Any, other: Any, pure: bool) -> Fraction:
     for each, norm, squares in list_moved(step, one, other):
         # A shape bounds what a row does in the norm of its noise.
         assert norm <= each.sensitivity.l1 or not pure
-        assert squares <= each.sensitivity.l2_squared or isinstance(each.noise, SimplicesNoise)
+        assert squares <= each.sensitivity.l2_squared or isinstance(each.noise, JointNoise)
         if each.noise is not None:
-            spread = each.noise.scale if isinstance(each.noise, SimplicesNoise) else each.noise.spread
+            spread = each.noise.scale if isinstance(each.noise, JointNoise) else each.noise.spread
             total += norm / spread if pure else squares / spread**2
     return total

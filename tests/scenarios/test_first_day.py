@@ -23,8 +23,9 @@ import sfumato as sf
 from scenarios.first_day.questions import Question, read_questions
 from scenarios.first_day.tables import FACTS, LOOKUPS, build_tables
 from sfumato.errors import SfumatoError
-from sfumato.noise import ExtremeMechanism, GaussianNoise, LaplaceNoise, ModeMechanism, SimplicesNoise
+from sfumato.noise import ExtremeMechanism, GaussianNoise, LaplaceNoise, ModeMechanism
 from sfumato.noise.audit_hook import MechanismCall, recording
+from sfumato.noise.bodies.shaped import JointNoise
 from sfumato.noise.ordered.quantiles import QuantilesMechanism
 
 QUESTIONS = read_questions()
@@ -40,7 +41,7 @@ class Exact:
 
     def answer(self, call: MechanismCall, draw: Callable[[], Any]) -> Any:
         match call.mechanism:
-            case LaplaceNoise() | GaussianNoise() | SimplicesNoise():
+            case LaplaceNoise() | GaussianNoise() | JointNoise():
                 return np.asarray(call.exact)
             case QuantilesMechanism(shares=shares):
                 return np.array([_choose(call.exact, float(share)) for share in shares])

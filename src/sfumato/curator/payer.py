@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypedDict
 from sfumato.curator.catalog.regions import name_region
 from sfumato.curator.gate import answer_charge, answer_plan, read_steps
 from sfumato.curator.plan.admitted_regions import find_admitted_accounts
-from sfumato.curator.plan.spend import Needs, Spend, parse_spend
+from sfumato.curator.plan.spend import Needs, PureSpend, Spend, parse_spend
 from sfumato.engines.rows import list_scans
 from sfumato.errors import EngineError, PolicyError
 from sfumato.ledger import Charge, Released
@@ -185,7 +185,10 @@ class Payer:
         """Return what was typed as a spend; shares are of the smallest account that pays."""
         amounts = {name: value for name, value in typed.items() if value is not None}
         # The ledger is read for a share, and where noise may have a shape.
-        return parse_spend(amounts, needs, lambda: self._smallest_allowance(table))
+        spend = parse_spend(amounts, needs, lambda: self._smallest_allowance(table))
+        if isinstance(spend, PureSpend) and (spend.shaped or needs.pooled):
+            return replace(spend, sharp_totals=self.adds_pure(table))
+        return spend
 
     def adds_squares(self, table: Table) -> bool:
         """Return whether the smallest account that pays adds up Rényi divergences, and not pure ε."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
@@ -15,7 +16,7 @@ from sfumato.curator.catalog.unbounded import no_single_question_error
 from sfumato.curator.payer import find_kept
 from sfumato.curator.plan.plan import price_question
 from sfumato.curator.plan.resolved import ResolvedQuestion
-from sfumato.curator.plan.spend import prefers_shape
+from sfumato.curator.plan.spend import PureSpend, prefers_shape
 from sfumato.curator.question.measurement import ContributionLimits
 from sfumato.errors import PolicyError
 from sfumato.lab.bounds.row_ranks import ranks_all_rows, unbounded_ranks_error
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from sfumato.curator.catalog.catalog import CatalogContents
     from sfumato.curator.payer import Payer, Spending
     from sfumato.curator.plan.plan import QuestionPlan
-    from sfumato.curator.plan.spend import PureSpend, Spend
+    from sfumato.curator.plan.spend import Spend
     from sfumato.curator.question.measurement import Question
     from sfumato.lab.bounds.paying import Tuning
     from sfumato.lab.bounds.tuning import PickedBounds
@@ -208,16 +209,29 @@ def choose_spend(payer: Payer, resolved: ResolvedQuestion, spending: Spending) -
 
 
 def _meet_error(payer: Payer, resolved: ResolvedQuestion, error: Any, given: dict[str, int]) -> PureSpend:
-    """Return the least ε that meets an error; with the noise of before, if that was paid for already."""
+    """Return the least ε that meets an error; with noise of before, if that was paid for already."""
     needs = resolved.needs
     # Reading a budget takes time, so it is read only where its kind makes a difference.
     squares = (needs.shaped is not None or needs.pooled) and payer.adds_squares(resolved.table)
-    before = find_cheapest_spend(resolved, error, given, squares=squares)
-    if not prefers_shape(needs, squares=squares):
-        return before
-    if find_kept(payer.lab.ledger, price_question(resolved, before)) is not None:
-        return before
-    return find_cheapest_spend(resolved, error, given, shaped=True, squares=squares)
+    one = PureSpend(Fraction(1), squares=squares)
+    found = find_cheapest_spend(resolved, error, given, one)
+    for better in _list_shaped(payer, resolved, one):
+        if find_kept(payer.lab.ledger, price_question(resolved, found)) is not None:
+            return found
+        # A sharper total has other sums that are less sharp, and noise of any shape may be the dearer one.
+        other = find_cheapest_spend(resolved, error, given, better)
+        found = other if not found.shaped else min(found, other, key=lambda each: each.epsilon)
+    return found
+
+
+def _list_shaped(payer: Payer, resolved: ResolvedQuestion, one: PureSpend) -> list[PureSpend]:
+    """Return the spends with shaped noise that came after it was independent, in their order."""
+    if not prefers_shape(resolved.needs, squares=one.squares):
+        return []
+    shaped = replace(one, shaped=True)
+    if resolved.sharp_shaped is None or not payer.adds_pure(resolved.table):
+        return [shaped]
+    return [shaped, replace(shaped, sharp_totals=True)]
 
 
 def _expected_error(plan: QuestionPlan, spending: Spending) -> QuestionError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ from sfumato.curator.answers.ordered.rank_error import rank_error
 from sfumato.curator.answers.post_processing import explain_by_noise, is_linear
 from sfumato.curator.answers.together.estimates import PoolEstimates
 from sfumato.curator.plan.plan import price_question
+from sfumato.curator.plan.shaped.shapes import ColumnsNoise
 from sfumato.curator.plan.spend import PureSpend
 from sfumato.curator.plan.steps import ChoiceStep, DiscoveredKeys
 from sfumato.curator.question.measurement import (
@@ -29,7 +30,7 @@ from sfumato.curator.question.measurement import (
 )
 from sfumato.curator.question.relation import Name
 from sfumato.errors import PolicyError, UsageError
-from sfumato.noise import QuantilesMechanism, SimplicesNoise, TruncatedGeometric
+from sfumato.noise import QuantilesMechanism, TruncatedGeometric
 from sfumato.noise.additive import LARGEST
 from sfumato.privacy.exact import parse_positive, parse_whole
 
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 _MILLION = 10**6
 _SHOWN = 0.95
 """Confidence of the intervals that a quote shows."""
+_ONE = PureSpend(Fraction(1))
 _OF_ROWS = MeanOf | VarianceOf | CovarianceOf
 """Aggregates whose error depends on how many rows there are."""
 
@@ -214,14 +216,11 @@ def find_cheapest_spend(
     resolved: ResolvedQuestion,
     error: Any,
     given: dict[str, int],
-    *,
-    shaped: bool = False,
-    squares: bool = False,
+    one: PureSpend = _ONE,
 ) -> PureSpend:
     """Return the smallest pure ε, in millionths, whose half-widths at 95 % are within the wished errors.
 
-    `shaped` says whether sums that one row moves together have one noise, where that is known, and `squares`
-    whether the budget adds up Rényi divergences.
+    `one` is the spend of ε = 1, which says what noise sums have.
     """
     figures = resolved.question.figures
     wanted = parse_wished(error, figures)
@@ -234,15 +233,14 @@ def find_cheapest_spend(
         )
 
     # What is measured of levels together does not depend on ε.
-    strategy = price_question(resolved, PureSpend(Fraction(1), shaped=shaped, squares=squares)).strategy
+    strategy = price_question(resolved, one).strategy
 
     def meets(epsilon: Fraction) -> bool:
-        plan = price_question(resolved, PureSpend(epsilon, shaped=shaped, squares=squares), strategy=strategy)
+        plan = price_question(resolved, replace(one, epsilon=epsilon), strategy=strategy)
         expected = QuestionError(plan, given)
         return all(require_known(name, figures[name], expected) <= half for name, half in wanted.items())
 
-    epsilon = bisect_spend(meets, _millionths(resolved))
-    return PureSpend(epsilon, shaped=shaped, squares=squares)
+    return replace(one, epsilon=bisect_spend(meets, _millionths(resolved)))
 
 
 def parse_wished(error: Any, figures: Mapping[str, Figure]) -> dict[str, float]:
@@ -275,7 +273,7 @@ def _millionths(resolved: ResolvedQuestion) -> int:
     """
     plan = price_question(resolved, PureSpend(Fraction(1000)))
     noises = [each.noise for each in plan.measured if each.noise is not None]
-    scales = [each.scale if isinstance(each, SimplicesNoise) else each.spread for each in noises]
+    scales = [each.scale if isinstance(each, ColumnsNoise) else each.spread for each in noises]
     for step in plan.steps:
         if not isinstance(step, ChoiceStep):
             continue

@@ -20,7 +20,7 @@ from sfumato.noise.additive import Noise, NoiseMoments
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
 
-    from sfumato.noise import SimplicesNoise
+    from sfumato.curator.plan.shaped.shapes import ColumnsNoise
     from sfumato.privacy.exact import Number
 
 Floats = NDArray[np.float64]
@@ -51,7 +51,7 @@ Its draws only say how far off an answer may be. Privacy does not depend on any 
 class BodyCoordinate:
     """One number of noise that several have together."""
 
-    body: SimplicesNoise
+    body: ColumnsNoise
     place: int
 
     @property
@@ -65,7 +65,7 @@ class BodyCoordinate:
 
 
 @lru_cache(maxsize=256)
-def _body_moments(body: SimplicesNoise, place: int) -> NoiseMoments:
+def _body_moments(body: ColumnsNoise, place: int) -> NoiseMoments:
     variance = float(body.variances[place])
     fourth = float(np.mean(_draw_body(body, _FINE_POINTS)[place] ** 4))
     return NoiseMoments(variance, fourth / variance**2 - 3 if variance else 0.0)
@@ -232,7 +232,7 @@ def draw_points(draws: tuple[Draw, ...], count: int) -> Floats:
 
 
 @lru_cache(maxsize=8)
-def _draw_body(body: SimplicesNoise, count: int) -> Floats:
+def _draw_body(body: ColumnsNoise, count: int) -> Floats:
     return body.draw_points(count)
 
 

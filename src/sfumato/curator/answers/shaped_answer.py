@@ -9,8 +9,8 @@ import numpy as np
 
 from sfumato.curator.answers.noise_law import BodyCoordinate, Draw, NoiseLaw
 from sfumato.curator.plan.shaped.shaped_sum import ShapedSum
-from sfumato.curator.plan.steps import GAUSSIAN, SHAPED
-from sfumato.noise import GaussianNoise, LaplaceNoise, SimplicesNoise
+from sfumato.curator.plan.shaped.shapes import ColumnsNoise
+from sfumato.curator.plan.steps import GAUSSIAN, SHAPED, SHARP_TOTAL
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,14 +19,15 @@ if TYPE_CHECKING:
 
     from sfumato.curator.plan.plan import QuestionPlan
     from sfumato.curator.plan.shaped.shapes import LinearForm, ShapedSums
+    from sfumato.noise import GaussianNoise, LaplaceNoise
 
 
 def match_shape(plan: QuestionPlan, answers: Sequence[Any]) -> QuestionPlan:
     """Return the plan with the noise that a kept answer says it has: shaped, in which coordinates, or not."""
     # Keys that were discovered stand before the sums.
     for answer in answers:
-        if SHAPED in answer:
-            return plan.with_shape(True)
+        if SHAPED in answer or SHARP_TOTAL in answer:
+            return plan.with_shape(True, sharp=SHARP_TOTAL in answer)
         if GAUSSIAN in answer:
             weights = answer[answer.index(GAUSSIAN) + 1]
             return plan.with_shape(True, tuple(map(tuple, weights)))
@@ -37,7 +38,7 @@ def read_shape(plan: QuestionPlan, released: Sequence[Any], cells: int) -> NDArr
     """Return the sums of the answer, one row each and one column a cell, from what was kept of them."""
     shaped, _ = _require_shape(plan)
     # A mark stands first, and after that of Gaussian noise the weights of its coordinates.
-    numbers = released[1 if released[0] == SHAPED else 2 :]
+    numbers = released[2 if released[0] == GAUSSIAN else 1 :]
     size = len(shaped.shape.coordinates)
     coordinates = [np.array(row, dtype=object) for row in numbers[:size]]
     apart = plan.resolved.list_apart(shaped)
@@ -57,9 +58,9 @@ def shaped_laws(plan: QuestionPlan) -> tuple[NoiseLaw, ...]:
     return tuple(found[each] for each in plan.summands)
 
 
-def list_draws(noise: LaplaceNoise | SimplicesNoise | GaussianNoise, coordinates: int) -> tuple[Draw, ...]:
+def list_draws(noise: LaplaceNoise | ColumnsNoise | GaussianNoise, coordinates: int) -> tuple[Draw, ...]:
     """Return the draw of each coordinate of a shape: of its own, or one part of a draw of all of them."""
-    if isinstance(noise, SimplicesNoise):
+    if isinstance(noise, ColumnsNoise):
         return tuple(Draw(BodyCoordinate(noise, at), "shape") for at in range(coordinates))
     return tuple(Draw(noise, ("shape", at)) for at in range(coordinates))
 
@@ -78,7 +79,7 @@ def _combine(form: LinearForm, coordinates: Sequence[NDArray[Any]]) -> NDArray[n
 
 def _require_shape(
     plan: QuestionPlan,
-) -> tuple[ShapedSums, LaplaceNoise | SimplicesNoise | GaussianNoise]:
+) -> tuple[ShapedSums, LaplaceNoise | ColumnsNoise | GaussianNoise]:
     first = plan.measured[0]
     if plan.shaped is None or not isinstance(first, ShapedSum):
         raise AssertionError(plan.measured)

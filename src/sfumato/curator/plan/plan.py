@@ -16,7 +16,7 @@ from sfumato.curator.plan.noisy_sum import NoisySum
 from sfumato.curator.plan.priced import Plan
 from sfumato.curator.plan.resolved import ResolvedQuestion
 from sfumato.curator.plan.shaped.shaped_sum import ShapedSum
-from sfumato.curator.plan.shaped.shapes import GaussianShape
+from sfumato.curator.plan.shaped.shapes import GaussianShape, sharpens_total
 from sfumato.curator.plan.spend import PureSpend, prefers_shape
 from sfumato.curator.plan.steps import (
     ChoiceStep,
@@ -95,22 +95,30 @@ class QuestionPlan(Plan[QuestionStep, ResolvedQuestion]):
         moves = self.resolved.row_moves
         if isinstance(shape, GaussianShape) and moves is not None:
             return moves.shape(shape.weights)
-        return None if shape is None else self.resolved.shaped
+        if shape is None:
+            return None
+        return self.resolved.sharp_shaped if sharpens_total(shape.columns) else self.resolved.shaped
 
     @cached_property
     def needs(self) -> Needs:
         """What the spend is split over."""
         return self.resolved.needs if self.shaped is None else self.resolved.needs_of(self.shaped)
 
-    def with_shape(self, shaped: bool, weights: Weights | None = None) -> QuestionPlan:
+    def with_shape(
+        self, shaped: bool, weights: Weights | None = None, *, sharp: bool = False
+    ) -> QuestionPlan:
         """Return the plan of the same question whose noise is shaped, or is not; itself if it is so.
 
         `weights` are those of the coordinates, where noise is Gaussian and an answer was kept with others.
+        `sharp` says whether the total is sharper, where noise is not Gaussian.
         """
         shape = None if self.shaped is None else self.shaped.shape
-        if shaped is (shape is not None) and weights in (None, getattr(shape, "weights", None)):
+        same = shape is not None and sharpens_total(shape.columns) is sharp
+        if (same if shaped else shape is None) and weights in (None, getattr(shape, "weights", None)):
             return self
         spend = replace(self.spend, shaped=shaped)
+        if isinstance(spend, PureSpend):
+            spend = replace(spend, sharp_totals=sharp)
         other = price_question(
             self.resolved, spend, self.named[0][1:], counts_around=self._counts_around, weights=weights
         )
@@ -326,7 +334,8 @@ def _choose_shape(resolved: ResolvedQuestion, spend: Spend, weights: Weights | N
     if not spend.shaped:
         return None
     if isinstance(spend, PureSpend):
-        return resolved.shaped
+        sharp = resolved.sharp_shaped if spend.sharp_totals else None
+        return resolved.shaped if sharp is None else sharp
     if weights is not None:
         return None if resolved.row_moves is None else resolved.row_moves.shape(weights)
     shaped = resolved.gaussian_shaped

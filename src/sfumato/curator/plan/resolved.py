@@ -33,7 +33,7 @@ from sfumato.curator.lower.relations import lower_relation
 from sfumato.curator.plan.row_columns import GroupedColumns, find_columns
 from sfumato.curator.plan.sensitivity import ContributionBounds, SumSensitivity
 from sfumato.curator.plan.shaped.gaussian_shapes import RowMoves, list_moves_of_rows
-from sfumato.curator.plan.shaped.shapes import ShapedSums, find_shape
+from sfumato.curator.plan.shaped.shapes import ShapedSums, find_shape, find_sharp_shape
 from sfumato.curator.plan.spend import Needs
 from sfumato.curator.plan.summands import Summand, list_summands, noise_weights, order_summands
 from sfumato.curator.plan.work import MOST_NUMBERS
@@ -230,6 +230,11 @@ class ResolvedQuestion:
     def shaped(self) -> ShapedSums | None:
         """A shape for the sums that one row moves together; None where there is none, or none that helps."""
         return None if self._columns is None else find_shape(self._columns)
+
+    @cached_property
+    def sharp_shaped(self) -> ShapedSums | None:
+        """A shape for them with a sharper total; None where there is none."""
+        return None if self._columns is None else find_sharp_shape(self._columns)
 
     @cached_property
     def row_moves(self) -> RowMoves | None:

@@ -132,6 +132,9 @@ class PureSpend:
     """Whether sums that one row moves together have one noise in the shape of that, where it is known."""
     squares: bool = False
     """Whether the budget adds up Rényi divergences, which for a small ε go with its square."""
+    sharp_totals: bool = False
+    """Whether no account that pays has a δ: there a total may have noise that is sharper at the same pure ε
+    and, for all that is proven, dearer at Rényi orders."""
 
     def __post_init__(self) -> None:
         require_field(self.epsilon > 0, self, "epsilon", "above 0")

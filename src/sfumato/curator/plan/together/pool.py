@@ -14,7 +14,7 @@ import numpy as np
 from sfumato.curator.plan.noisy_sum import NoisySum
 from sfumato.curator.plan.shaped.gaussian_shapes import Weights
 from sfumato.curator.plan.shaped.shaped_sum import ShapedSum
-from sfumato.curator.plan.shaped.shapes import GaussianShape, ShapedSums
+from sfumato.curator.plan.shaped.shapes import ColumnsNoise, GaussianShape, ShapedSums
 from sfumato.curator.plan.steps import PooledSums
 from sfumato.curator.plan.summands import Summand, is_sum_over_rows, order_summands
 from sfumato.curator.plan.together.design import (
@@ -27,7 +27,6 @@ from sfumato.curator.plan.together.design import (
 from sfumato.engines.program import CellSums
 from sfumato.errors import LedgerError
 from sfumato.errors.checked import checked, require_field
-from sfumato.noise import SimplicesNoise
 from sfumato.privacy.canonical import canonical_json
 
 if TYPE_CHECKING:
@@ -62,9 +61,9 @@ class PooledQuestion:
     def _list_shapes(self, items: Collection[StrategyItem]) -> Iterator[ShapedSums]:
         """Yield the shapes that its sums can have: for Laplace noise, and with the weights of these items."""
         # Whatever groups rows are in, they add the same.
-        shaped, moves = self.resolved.levels[0].shaped, self.resolved.levels[0].row_moves
-        if shaped is not None:
-            yield shaped
+        level = self.resolved.levels[0]
+        yield from (each for each in (level.shaped, level.sharp_shaped) if each is not None)
+        moves = level.row_moves
         if moves is not None:
             weights = dict.fromkeys(each.weights for each in items if each.weights is not None)
             yield from (moves.shape(each) for each in weights if moves.fits(each))
@@ -301,7 +300,7 @@ class Pool:
     def _measurable_of(self, item: StrategyItem, spend: Spend) -> MeasurableForms:
         noise = self.measure(item, spend).noise
         forms = self.forms(self.blocks[self.find_block(item.block)])
-        if isinstance(noise, SimplicesNoise):
+        if isinstance(noise, ColumnsNoise):
             return MeasurableForms(item.keys, forms, 1.0, covariance=noise.covariance)
         variance = EXACT if noise is None else max(EXACT, float(noise.moments.variance))
         return MeasurableForms(item.keys, forms, variance, free=noise is None)
