@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sfumato.curator.question.measurement import ModeOf, QuantileOf
-from sfumato.noise import ModeMechanism, QuantileMechanism, QuantilesMechanism
+from sfumato.noise import ModeMechanism, QuantilesMechanism
 
 if TYPE_CHECKING:
     from sfumato.curator.answers.answer import ChosenPlaces
@@ -18,17 +18,14 @@ def rank_error(mechanism: ChoiceMechanism, asked: ChosenAggregate, size: int, co
 
     A mode has so many rows fewer than the most frequent value, a quantile lies so many from its rank.
 
-    For one share that is proven (docs/proofs/quantiles.md). With several, one is chosen after the other on up
-    to `levels` levels, and this is what those errors add up to while no piece of a place holds more rows.
+    For one share that is proven (docs/proofs/quantiles.md). With several, some are chosen after others, and
+    this is what those errors add up to while no piece of a place holds more rows.
     """
     if isinstance(mechanism, ModeMechanism):
         return mechanism.shortfall(size, confidence)
     if not isinstance(mechanism, QuantilesMechanism) or not isinstance(asked, QuantileOf):
         return mechanism.rank_error(size, confidence)
-    # The risk is shared by the levels, and so is ε.
-    levels = mechanism.levels
-    one = QuantileMechanism(mechanism.epsilon / levels, asked.share)
-    return float(one.rank_error(size, 1 - (1 - confidence) / levels) * levels)
+    return float(mechanism.likely_error(asked.share, size, confidence))
 
 
 def rank_note(asked: ChosenAggregate, chosen: ChosenPlaces) -> str:
