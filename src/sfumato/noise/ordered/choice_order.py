@@ -72,7 +72,9 @@ def order_choices(shares: tuple[Fraction, ...]) -> ChoiceOrder:
     return best
 
 
-def list_noises(order: ChoiceOrder | None, cuts: Cuts, low: Weights = (), high: Weights = ()) -> list[Weights]:
+def list_noises(
+    order: ChoiceOrder | None, cuts: Cuts, low: Weights = (), high: Weights = ()
+) -> list[Weights]:
     """Return, for each share, what the noise of each choice weighs in its rank, in scales of 2·levels/ε.
 
     `low` and `high` are the weights in the ranks of the ends of the part.

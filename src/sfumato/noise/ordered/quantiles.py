@@ -13,7 +13,7 @@ import numpy as np
 from sfumato.errors import UsageError
 from sfumato.noise.audit_hook import observed
 from sfumato.noise.histograms import parse_single_histogram
-from sfumato.noise.ordered.choice_order import list_noises, order_choices
+from sfumato.noise.ordered.choice_order import order_choices
 from sfumato.noise.ordered.divided import DividedCells, count_pieces
 from sfumato.noise.ordered.ranks import CellRanges, RankTarget, choose_cells
 from sfumato.noise.sampling.bits import OS
@@ -257,19 +257,6 @@ class QuantilesMechanism:
             for places in (cells * count_pieces(cells), cells)
         )
         return (self._order.depth - 1) * before + last + self._split_error(cells, crowd)
-
-    def likely_error(self, share: Fraction, cells: int, confidence: Number) -> Fraction:
-        """Return about how many rows the answer for a share is off at most, with this confidence.
-
-        That is proven where the share is chosen first. Otherwise it is what the errors of the choices that go
-        into it add up to, by their weights, while no piece of a cell holds more rows.
-        """
-        cuts = (0.0, *map(float, self.shares), 1.0)
-        weights = list_noises(self._order, cuts)[self.shares.index(share)]
-        borne, own = sum(map(bool, weights)), float(max(share, 1 - share))
-        surer = 1 - (1 - parse_confidence(confidence)) / borne
-        alone = QuantileMechanism(self.epsilon / self.levels, share).rank_error(cells, surer)
-        return alone * (1 if borne == 1 else Fraction(sum(weights) / own))
 
     def share_interval(self, cells: int, rows: int, confidence: Number, crowd: int = 1) -> tuple[Span, ...]:
         """Return, for every answer, the shares that hold the share whose quantile it is."""
