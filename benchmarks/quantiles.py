@@ -15,17 +15,20 @@ import gzip
 import os
 import sys
 from fractions import Fraction
-from pathlib import Path
 from itertools import pairwise
+from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
 
 from sfumato.noise import Histograms, LaplaceNoise, QuantileMechanism, QuantilesMechanism, RangeSums
 from sfumato.noise.ordered import divided, quantiles
-from sfumato.noise.ordered.choice_order import ChoiceOrder
+from sfumato.noise.ordered.choice_order import ChoiceOrder, order_choices
+from sfumato.noise.ordered.divided import DividedCells
 from sfumato.noise.ordered.ranges import best_branching
+from sfumato.noise.ordered.ranks import CellRanges
 from sfumato.noise.ordered.trees import build_tree
+from sfumato.noise.sampling.bits import OS
 
 DATA = Path(os.environ.get("SFUMATO_DATA", Path(__file__).parents[2] / "shared" / "data"))
 COLUMNS = {"fnlwgt": (2, 1_500_000), "age": (0, 111)}
@@ -79,8 +82,15 @@ def curve_error(
     return mean_error(values, shares, np.array(told).T)
 
 
-def row_errors(values: np.ndarray, shares: tuple[Fraction, ...], chosen: np.ndarray) -> np.ndarray:
-    """The mean error of each share."""
+def draw_errors(
+    values: np.ndarray, table: Histograms, together: QuantilesMechanism, order: ChoiceOrder, draws: int
+) -> np.ndarray:
+    """The mean error of each share where choices are made in this order, so many times on the same rows."""
+    divided_cells = DividedCells.of(table.widen(together._finest))
+    copies = CellRanges.cover(divided_cells)[np.zeros(draws, dtype=np.intp)]
+    span, shares = (Fraction(0), Fraction(1)), together.shares
+    with patch.object(quantiles, "order_choices", lambda _: order):
+        chosen = together._within(divided_cells, copies, shares, span, order, OS)
     return np.array([mean_error(values, (share,), row) for share, row in zip(shares, chosen, strict=True)])
 
 
@@ -108,29 +118,26 @@ def make_columns() -> dict[str, tuple[np.ndarray, int]]:
 
 def compare_orders(draws: int) -> None:
     """Print each share's error as a part of its error alone, for many sets of shares."""
-    print(
-        f"\n{'column':12}{'ε':>5}  {'mean':>6}{'worst':>7}  {'halves: mean':>12}{'worst':>7}  shares in percent"
-    )
+    print(f"\n{'column':12}{'ε':>5}  {'mean':>6}{'worst':>7}  {'halves: mean':>12}{'worst':>7}  shares in %")
     worst = []
     for name, (values, cells) in make_columns().items():
-        table = copy_groups(values, cells, draws)
+        table = copy_groups(values, cells, 1)
         for epsilon in (Fraction(1, 10), Fraction(1)):
             for percents in PERCENTS:
                 shares = tuple(Fraction(each) / 100 for each in percents.split())
-                part, together = epsilon / len(shares), QuantilesMechanism(epsilon, shares)
-                each = [QuantileMechanism(part, share).release_groups(table) for share in shares]
-                alone = row_errors(values, shares, np.stack(each))
-                ours = row_errors(values, shares, together.release_groups(table)) / alone
-                halves = order_halves(len(shares), len(shares).bit_length())
-                with patch.object(quantiles, "order_choices", lambda _, order=halves: order):
-                    before = row_errors(values, shares, together.release_groups(table)) / alone
+                number, together = len(shares), QuantilesMechanism(epsilon, shares)
+                at_once = ChoiceOrder(tuple(range(number)), (None,) * (number + 1))
+                orders = at_once, order_choices(shares), order_halves(number, number.bit_length())
+                alone, ours, before = (
+                    draw_errors(values, table, together, order, draws) for order in orders if order
+                )
+                ours, before = ours / alone, before / alone
                 shown = f"{ours.mean():6.2f}{ours.max():7.2f}  {before.mean():12.2f}{before.max():7.2f}"
                 print(f"{name:12}{float(epsilon):5}  {shown}  {percents}", flush=True)
                 worst.append((ours.mean(), ours.max(), before.mean(), before.max()))
     means, most = np.mean(worst, axis=0), np.max(worst, axis=0)
-    print(
-        f"all          mean {means[0]:.2f}, of halves {means[2]:.2f}; worst {most[1]:.2f}, of halves {most[3]:.2f}"
-    )
+    print(f"mean of all sets {means[0]:.2f}, of halves {means[2]:.2f}")
+    print(f"worst of all shares {most[1]:.2f}, of halves {most[3]:.2f}")
 
 
 def compare_counts(draws: int) -> None:

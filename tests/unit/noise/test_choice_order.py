@@ -1,4 +1,4 @@
-"""The order in which quantiles are chosen: the best there is, and none that makes a share worse than alone."""
+"""The order in which quantiles are chosen: hardly any is better, and no share is worse than alone."""
 
 from __future__ import annotations
 

@@ -36,9 +36,9 @@ Cuts = tuple[float, ...]
 
 @dataclass(frozen=True, slots=True)
 class ChoiceOrder:
-    """Which shares of a part are chosen first, all at once, and the orders of those before, between and after.
+    """Which shares of a part are chosen first, and the orders of those before, between and after them.
 
-    A part without shares has no order.
+    The first are chosen at once among all rows of the part. Where no shares are left, there is no order.
     """
 
     first: tuple[int, ...]
@@ -137,21 +137,17 @@ class _OrderSearch:
 
     def find_order(self, levels: int) -> ChoiceOrder:
         """Return the best order of all shares, with at most so many levels."""
-        order = self._build_order(0, len(self._cuts) - 1, levels)
-        assert order is not None  # noqa: S101  there is a share
-        return order
+        return self._build_order(0, len(self._cuts) - 1, levels)
 
-    def _build_order(self, low: int, high: int, levels: int) -> ChoiceOrder | None:
-        """Return the best order of the shares between two cuts."""
-        if high - low == 1:
-            return None
+    def _build_order(self, low: int, high: int, levels: int) -> ChoiceOrder:
+        """Return the best order of the shares between two cuts, of which there are some."""
         first = self._find_first(low, high, levels)[1]
-        edges = pairwise((low, *first, high))
-        parts = tuple(self._build_order(*edge, levels - len(first)) for edge in edges)
-        return ChoiceOrder(tuple(cut - low - 1 for cut in first), parts)
+        left, edges = levels - len(first), pairwise((low, *first, high))
+        parts = (self._build_order(start, stop, left) if stop - start > 1 else None for start, stop in edges)
+        return ChoiceOrder(tuple(cut - low - 1 for cut in first), tuple(parts))
 
     def _find_first(self, low: int, high: int, levels: int) -> tuple[float, tuple[int, ...]]:
-        """Return the least sum of variances between two exact cuts, and which cuts are chosen first for it."""
+        """Return the least sum of variances between two exact cuts, and which cuts it chooses first."""
         if high - low == 1:
             return 0.0, ()
         key = low, high, levels

@@ -193,7 +193,7 @@ class QuantilesMechanism:
     Privacy
     -------
     Protects : one unit, add/remove, with at most `rows` rows in the histogram.
-    Costs    : Exponential(rows · epsilon / levels), `levels` times; as many levels as there are shares at most.
+    Costs    : Exponential(rows · epsilon / levels), `levels` times: at most once for each share.
     Because  : docs/proofs/quantiles.md
     Assumes  : the histogram holds exact counts over a public grid; how long a draw takes is not observed.
 
@@ -269,7 +269,7 @@ class QuantilesMechanism:
         return 2 * self.levels / self.epsilon
 
     def _split_error(self, cells: int, crowd: int) -> int:
-        """Return the rows that splitting misplaces: half of a piece at most, after each choice but the last."""
+        """Return the rows that splitting misplaces: half of a piece at most, each time rows are split."""
         piece = -(-parse_whole(crowd, "crowd") // count_pieces(cells))
         return (self._order.depth - 1) * -(-piece // 2)
 
