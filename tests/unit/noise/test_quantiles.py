@@ -422,10 +422,14 @@ def test_a_crowded_cell_is_cut_where_the_share_is() -> None:
     assert off.max() <= mechanism.rank_error(401, 0.9, crowd=400) < 10
 
 
-@pytest.mark.parametrize("asked", [(40, 50), (49, 50, 51), (45, 48, 52, 55), (90, 95, 99)])
+@pytest.mark.parametrize("asked", [(40, 50), (49, 50, 51), (45, 48, 52, 55)])
 def test_close_shares_are_each_as_good_as_alone(asked: tuple[int, ...]) -> None:
-    """In a tree of halves one has 1.4 times its error alone, or more. Seeded."""
-    shares, grid, copies = tuple(Fraction(each, 100) for each in asked), [3] * 4000, 400
+    """A tree that begins with one share gives another 1.3 times its error alone, or more.
+
+    Errors are about exponential, so a ratio of two means of 2,500 has a deviation of 0.03: that of equal laws
+    is above 1.2 with chance below 1e-10.
+    """
+    shares, grid, copies = tuple(Fraction(each, 100) for each in asked), [6] * 1000, 2500
     together = off_by(QuantilesMechanism(Fraction(1, 10), shares), grid, copies).mean(axis=1)
     part = Fraction(1, 10 * len(shares))
     alone = [off_by(QuantilesMechanism(part, (share,)), grid, copies).mean() for share in shares]
