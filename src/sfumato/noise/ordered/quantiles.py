@@ -244,10 +244,11 @@ class QuantilesMechanism:
 
     def expected_error(self, cells: int, crowd: int = 1) -> float:
         """Return a bound on how many rows each answer is off on average."""
-        # The mean of the largest error of several choices at once is below the sum of their means.
-        before = self.levels - 1 if self._order.depth > 1 else 0
-        borne = before * expected_shortfall(self._scale, cells * count_pieces(cells))
-        return borne + expected_shortfall(self._scale, cells) + self._split_error(cells, crowd)
+        # Places that are chosen at once are put in order, so each may have the largest of their errors.
+        if self._order.depth == 1:
+            return expected_shortfall(self._scale, len(self.shares) * cells)
+        before = (self.levels - 1) * expected_shortfall(self._scale, cells * count_pieces(cells))
+        return before + expected_shortfall(self._scale, cells) + self._split_error(cells, crowd)
 
     def rank_error(self, cells: int, confidence: Number, crowd: int = 1) -> int:
         """Return a bound, at this confidence for all answers, on how many rows each is off."""
