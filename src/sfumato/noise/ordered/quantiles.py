@@ -13,6 +13,7 @@ import numpy as np
 from sfumato.errors import UsageError
 from sfumato.noise.audit_hook import observed
 from sfumato.noise.histograms import parse_single_histogram
+from sfumato.noise.ordered.choice_order import order_choices
 from sfumato.noise.ordered.divided import DividedCells, count_pieces
 from sfumato.noise.ordered.ranks import CellRanges, RankTarget, choose_cells
 from sfumato.noise.sampling.bits import OS
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.noise.histograms import Histograms
+    from sfumato.noise.ordered.choice_order import ChoiceOrder
     from sfumato.noise.ordered.divided import RankedCells
     from sfumato.noise.sampling.bits import BitSource
     from sfumato.privacy.exact import Number
@@ -186,17 +188,18 @@ class ExtremeMechanism:
 @tagged("Quantiles", "epsilon", "shares")
 @dataclass(frozen=True, slots=True)
 class QuantilesMechanism:
-    """Chooses several quantiles at once: the middle one first, then those on either side among its rows.
+    """Chooses several quantiles at once: some first, then those between them among the rows there.
 
     Privacy
     -------
     Protects : one unit, add/remove, with at most `rows` rows in the histogram.
-    Costs    : Exponential(rows · epsilon / levels), `levels` times, for levels = ⌈log₂(shares + 1)⌉.
+    Costs    : Exponential(rows · epsilon / levels), `levels` times: at most once for each share.
     Because  : docs/proofs/quantiles.md
     Assumes  : the histogram holds exact counts over a public grid; how long a draw takes is not observed.
 
-    The answers ascend. Errors are in rows, as for `QuantileMechanism`, and add up along the levels. They grow
-    with `crowd`, the most rows that a cell holds, as each level cuts the cell that it chose at a place that
+    Which are first, and how many levels that takes, follows from the shares (`order_choices`). The answers
+    ascend. Errors are in rows, as for `QuantileMechanism`, and add up from the first choices to the last.
+    They grow with `crowd`, the most rows that a cell holds, as a cell that was chosen is cut at a place that
     is right up to a piece of its rows (`DividedCells`). That number is itself private, so a plan has to
     assume one.
     """
@@ -212,8 +215,13 @@ class QuantilesMechanism:
 
     @property
     def levels(self) -> int:
-        """Number of choices that each row takes part in."""
-        return len(self.shares).bit_length()
+        """Number of choices that each row takes part in at most."""
+        return self._order.levels
+
+    @property
+    def _order(self) -> ChoiceOrder:
+        """Which shares are chosen first, and which among the rows between those."""
+        return order_choices(self.shares)
 
     def event(self, rows: int = 1) -> events.Repeated:
         """Return the price where a unit has at most so many rows in the histogram."""
@@ -236,6 +244,9 @@ class QuantilesMechanism:
 
     def expected_error(self, cells: int, crowd: int = 1) -> float:
         """Return a bound on how many rows each answer is off on average."""
+        # Places that are chosen at once are put in order, so each may have the largest of their errors.
+        if self._order.depth == 1:
+            return expected_shortfall(self._scale, len(self.shares) * cells)
         before = (self.levels - 1) * expected_shortfall(self._scale, cells * count_pieces(cells))
         return before + expected_shortfall(self._scale, cells) + self._split_error(cells, crowd)
 
@@ -246,7 +257,7 @@ class QuantilesMechanism:
             likely_shortfall(self._scale, places, surer) + 1
             for places in (cells * count_pieces(cells), cells)
         )
-        return (self.levels - 1) * before + last + self._split_error(cells, crowd)
+        return (self._order.depth - 1) * before + last + self._split_error(cells, crowd)
 
     def share_interval(self, cells: int, rows: int, confidence: Number, crowd: int = 1) -> tuple[Span, ...]:
         """Return, for every answer, the shares that hold the share whose quantile it is."""
@@ -259,9 +270,9 @@ class QuantilesMechanism:
         return 2 * self.levels / self.epsilon
 
     def _split_error(self, cells: int, crowd: int) -> int:
-        """Return the rows that splitting misplaces: half of a piece at most, at each level but the last."""
+        """Return the rows that splitting misplaces: half of a piece at most, each time rows are split."""
         piece = -(-parse_whole(crowd, "crowd") // count_pieces(cells))
-        return (self.levels - 1) * -(-piece // 2)
+        return (self._order.depth - 1) * -(-piece // 2)
 
     @property
     def _finest(self) -> int:
@@ -271,7 +282,7 @@ class QuantilesMechanism:
     def _choose(self, table: Histograms, source: BitSource) -> NDArray[np.int64]:
         divided, span = DividedCells.of(table), (Fraction(0), Fraction(1))
         parts = CellRanges.cover(divided)
-        found = self._within(divided, parts, self.shares, span, self.levels, source)
+        found = self._within(divided, parts, self.shares, span, self._order, source)
         return np.stack(found) % table.cells
 
     def _within(
@@ -280,28 +291,25 @@ class QuantilesMechanism:
         parts: CellRanges,
         shares: tuple[Fraction, ...],
         span: Span,
-        levels: int,
+        order: ChoiceOrder | None,
         source: BitSource,
     ) -> list[NDArray[np.int64]]:
-        """Return the quantiles in these ranges, which hold the rows between the shares of the span.
-
-        Each row of them takes part in so many choices at most.
-        """
-        if not shares:
+        """Return the quantiles in these ranges, which hold the rows between the shares of the span."""
+        if order is None:
             return []
-        first = _first_places(len(shares), levels)
-        if len(first) == len(shares):  # nothing is split any more, so whole cells do
+        asked = tuple(shares[place] for place in order.first)
+        if asked == shares:  # nothing is split any more, so whole cells do
             return self._choose_first(table.whole, parts.merge(table.pieces), shares, span, source)
         found: list[NDArray[np.int64]] = []
-        after = -1
-        asked = tuple(shares[place] for place in first)
-        for place, chosen in zip(first, self._choose_first(table, parts, asked, span, source), strict=True):
-            lower, parts = parts.split(table, chosen)
-            inner, ends = shares[after + 1 : place], (span[0], shares[place])
-            found += self._within(table, lower, inner, ends, levels - len(first), source)
-            found.append(chosen // table.pieces)
-            after, span = place, (shares[place], span[1])
-        return [*found, *self._within(table, parts, shares[after + 1 :], span, levels - len(first), source)]
+        chosen = self._choose_first(table, parts, asked, span, source)
+        after = 0
+        for place, cells, inner in zip(order.first, chosen, order.parts, strict=False):
+            lower, parts = parts.split(table, cells)
+            ends = span[0], shares[place]
+            found += self._within(table, lower, shares[after:place], ends, inner, source)
+            found.append(cells // table.pieces)
+            after, span = place + 1, (shares[place], span[1])
+        return [*found, *self._within(table, parts, shares[after:], span, order.parts[-1], source)]
 
     def _choose_first(
         self,
@@ -316,16 +324,6 @@ class QuantilesMechanism:
         within = ((share - span[0]) / (span[1] - span[0]) for share in shares)
         each = (QuantileMechanism(self.epsilon / self.levels, share) for share in within)
         return list(np.sort([choose_cells(table, parts, one.target, source) for one in each], axis=0))
-
-
-def _first_places(shares: int, levels: int) -> tuple[int, ...]:
-    """Return which of so many shares are chosen first: the middle one, or two where a level is left over.
-
-    Two and four shares leave one. Chosen among all rows, a share has no error of another choice to bear.
-    """
-    if shares not in (2, 4) or levels < shares.bit_length():
-        return (shares // 2,)
-    return shares // 2 - 1, shares // 2
 
 
 def _around(share: Fraction, off: Fraction | int, rows: int) -> Span:

@@ -18,17 +18,19 @@ def rank_error(mechanism: ChoiceMechanism, asked: ChosenAggregate, size: int, co
 
     A mode has so many rows fewer than the most frequent value, a quantile lies so many from its rank.
 
-    For one share that is proven (docs/proofs/quantiles.md). With several, one is chosen after the other on up
-    to `levels` levels, and this is what those errors add up to while no piece of a place holds more rows.
+    For one share that is proven (docs/proofs/quantiles.md). With several, it is the bound for each alone, at
+    an equal part of ε, or what errors add up to where shares are chosen in turn, whichever is less.
     """
     if isinstance(mechanism, ModeMechanism):
         return mechanism.shortfall(size, confidence)
     if not isinstance(mechanism, QuantilesMechanism) or not isinstance(asked, QuantileOf):
         return mechanism.rank_error(size, confidence)
-    # The risk is shared by the levels, and so is ε.
-    levels = mechanism.levels
-    one = QuantileMechanism(mechanism.epsilon / levels, asked.share)
-    return float(one.rank_error(size, 1 - (1 - confidence) / levels) * levels)
+    number, share = len(mechanism.shares), asked.share
+    alone = QuantileMechanism(mechanism.epsilon / number, share).rank_error(size, confidence)
+    # A tree of halves has so many levels, which share ε and the risk. Orders are at least as good.
+    levels = number.bit_length()
+    one = QuantileMechanism(mechanism.epsilon / levels, share)
+    return float(min(alone, one.rank_error(size, 1 - (1 - confidence) / levels) * levels))
 
 
 def rank_note(asked: ChosenAggregate, chosen: ChosenPlaces) -> str:
