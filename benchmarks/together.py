@@ -6,8 +6,9 @@ Each workload is released together and, beside it, question by question for its 
 ρ/k for Gaussian noise. Printed are ratios, together over alone: of the 95 % half-widths of counts and
 averages that quotes promise, the best, the worst and the mean; and of the root mean square errors of all that
 is released against the exact numbers, on the geometric mean, with its standard error over the rounds. Levels
-are compared with an even split over them, all that they had before. For counts with Gaussian noise `bound` is the least variance that any unbiased
-linear strategy reaches (ResidualPlanner: Xiao, He, Zhang and Kifer, 2023), over ours: 1 is optimal.
+are compared with an even split over them, all that they had before. For counts with Gaussian noise `bound` is
+the least variance that any unbiased linear strategy reaches (ResidualPlanner: Xiao, He, Zhang and Kifer,
+2023), over ours: 1 is optimal.
 
 Aims: no half-width above 1.03, and the mean error of every workload below 1.
 """

@@ -37,8 +37,9 @@ _POINTS = 2**12
 """Number of draws that stand for the law of all noise together in each cell of many."""
 _FINE_POINTS = 2**16
 """Number of draws where one set of them serves all cells, or where there are few cells, as in a quote."""
-_BLOCK = 2**18
-"""Number of doubles held at a time."""
+_FEW_CELLS = 4
+_BLOCK = 2**15
+"""Number of doubles held at a time: few enough for a processor's cache."""
 _LEAST = 1e-300
 """Least variance that is divided by."""
 _SMOOTH = 64
@@ -231,7 +232,7 @@ def likely_range(
     """
     draws = tuple(dict.fromkeys(draw for law in laws.values() for draw in law.draws))
     cells = next(iter(sums.values())).size
-    points = _FINE_POINTS if cells * _FINE_POINTS <= _BLOCK else _POINTS
+    points = _FINE_POINTS if cells <= _FEW_CELLS else _POINTS
     drawn = dict(zip(draws, draw_points(draws, points), strict=True))
     # Cells are taken in blocks, so that draws times cells fit into memory.
     size = max(1, _BLOCK // points)
