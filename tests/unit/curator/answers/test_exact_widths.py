@@ -149,7 +149,7 @@ def _mix_body(noise: Any, weights: Any) -> Part:
     chances = np.exp(-noise.norms(points).astype(np.float64) / float(noise.scale))
     common = math.lcm(*(Fraction(weight).denominator for weight in weights))
     places = np.array([int(weight * common) for weight in weights]) @ points
-    masses = np.bincount(places - places.min(), chances / chances.sum())
+    masses: Any = np.bincount(places - places.min(), chances / chances.sum())
     return Fraction(1, common), masses
 
 
@@ -162,9 +162,8 @@ def _add_up(parts: list[Part]) -> Law:
         spread = np.zeros((len(masses) - 1) * int(own / step) + 1)
         spread[:: int(own / step)] = masses
         total = _convolve(total, spread)
-    sizes = np.abs(np.arange(len(total)) - len(total) // 2)
-    masses = np.bincount(sizes, total)
-    return np.arange(len(masses)) * float(step), masses
+    folded: Any = np.bincount(np.abs(np.arange(len(total)) - len(total) // 2), total)
+    return np.asarray(np.arange(len(folded)) * float(step), dtype=np.float64), folded
 
 
 def _convolve(one: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.float64]:

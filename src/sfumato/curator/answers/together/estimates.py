@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 _WHOLE = 1e-9
 """How far a weight may be from a whole number and still be taken for it."""
 _COARSE = 8.0
-"""Deviation, in whole steps, from which on one step more covers less than 1.5 points more. Below it, the law of
-the rounded number is drawn."""
+"""Deviation, in whole steps, from which on one step more covers less than 1.5 points more. Below it, the law
+of the rounded number is drawn."""
 _DRAWS, _NUMBERS = 2**13, 2**21
 """Draws of that law, and most numbers that are drawn for it."""
 _HALFWAY = 1e-4
