@@ -10,8 +10,8 @@ are compared with an even split over them, all that they had before. For counts 
 the least variance that any unbiased linear strategy reaches (ResidualPlanner: Xiao, He, Zhang and Kifer,
 2023), over ours: 1 is optimal.
 
-Aims: no half-width above 1.03, and the mean error of every workload below 1. Six rounds are enough for widths;
-errors need some 200 of them (a quarter of an hour) for a standard error of a few hundredths.
+Aims: no half-width above 1.03, and the mean error of every workload below 1. Widths need no rounds; errors
+need some 200 of them, a quarter of an hour, for a standard error of a few hundredths.
 """
 
 from __future__ import annotations
