@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.curator.answers.drawn_noise import (
+from sfumato.curator.answers.laws.drawn_noise import (
     BodyCoordinate,
     NormalNoise,
     RoundingNoise,
@@ -27,7 +27,7 @@ from sfumato.noise import GaussianNoise
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
 
-    from sfumato.curator.answers.drawn_noise import DrawnNoise
+    from sfumato.curator.answers.laws.drawn_noise import DrawnNoise
     from sfumato.noise.additive import Noise
 
 Floats = NDArray[np.float64]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.curator.answers import intervals as estimate
-from sfumato.curator.answers.drawn_noise import AddedDraws, NormalNoise
+from sfumato.curator.answers.laws.drawn_noise import AddedDraws, NormalNoise
 from sfumato.curator.answers.noise_law import (
     combined_half_width,
     find_alike,
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.curator.answers.answer import NoisyAnswer
-    from sfumato.curator.answers.drawn_noise import DrawnNoise
+    from sfumato.curator.answers.laws.drawn_noise import DrawnNoise
     from sfumato.curator.answers.noise_law import Ends, Floats, NoiseLaw
     from sfumato.curator.plan.plan import QuestionPlan
     from sfumato.curator.plan.resolved import ResolvedQuestion

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.curator.answers.drawn_noise import sum_half_width
+from sfumato.curator.answers.laws.drawn_noise import sum_half_width
 from sfumato.curator.answers.post_processing import compute_interval, compute_linear, find_one_noise
 from sfumato.curator.answers.row_functions import MONOTONE, apply_function
 from sfumato.curator.question.measurement import Arithmetic, CountOf, DistinctUnits

@@ -17,7 +17,7 @@ from scipy.special import ndtr
 
 import sfumato as sf
 from sfumato.curator.answers.answer import NoisyAnswer, noise_laws
-from sfumato.curator.answers.drawn_noise import BodyCoordinate, sum_half_width
+from sfumato.curator.answers.laws.drawn_noise import BodyCoordinate, sum_half_width
 from sfumato.curator.answers.noise_law import NoiseLaw
 from sfumato.curator.answers.post_processing import compute_interval, compute_linear
 from sfumato.curator.catalog.catalog import declare_table

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.curator.answers.drawn_noise import RoundingNoise
+from sfumato.curator.answers.laws.drawn_noise import RoundingNoise
 from sfumato.curator.answers.noise_law import NoiseLaw
 from sfumato.curator.answers.together.joint_draws import JointDraws, MarginalDraws
 from sfumato.curator.answers.together.rounding import AskedRoundings

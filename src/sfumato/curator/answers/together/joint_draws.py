@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.curator.answers.drawn_noise import AddedDraws, BodyCoordinate, NormalNoise
+from sfumato.curator.answers.laws.drawn_noise import AddedDraws, BodyCoordinate, NormalNoise
 from sfumato.curator.answers.noise_law import Draw, NoiseLaw
 from sfumato.noise import GaussianNoise, SimplicesNoise
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.curator.answers.drawn_noise import RoundingNoise
+    from sfumato.curator.answers.laws.drawn_noise import RoundingNoise
     from sfumato.curator.answers.noise_law import Floats
     from sfumato.noise.additive import Noise
 
