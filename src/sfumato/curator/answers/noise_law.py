@@ -183,7 +183,7 @@ def _whole_half_width(law: NoiseLaw, confidence: float) -> int | None:
     """Return the half-width of a sum that was made whole, where the law of that is known; else None."""
     for draw, (weight,) in zip(law.draws, law.weights.tolist(), strict=True):
         # In a mean with another answer the rounding has a smaller weight, and the sum is not whole.
-        if isinstance(draw.noise, RoundingNoise) and draw.noise.within and weight == 1:
+        if isinstance(draw.noise, RoundingNoise) and weight == 1:
             return draw.noise.whole_half_width(confidence)
     return None
 
