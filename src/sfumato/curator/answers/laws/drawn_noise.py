@@ -41,9 +41,9 @@ _MOST = 2**16
 _FINEST = 64
 """Largest denominator of a ratio of two weights that have a lattice in common."""
 _UNCERTAIN = 0.08
-"""How far off the risk of an interval may be that draws of whole numbers tell, as a share of it: at 95 % three
-standard errors of 8,192 draws of four cells. A step more would cover several points more, so that a number just
-below is taken to reach."""
+"""How far off the risk of an interval may be that draws of whole numbers tell, as a share of it: at 95 % it is
+three standard errors of 8,192 draws of four cells. A step more would cover several points more, so that a
+number just below is taken to reach."""
 _SURE = 0.99
 """Confidence up to which those draws are many enough."""
 
@@ -135,7 +135,7 @@ class RoundingNoise:
         return NoiseMoments(self.parts / 12, -1.2 / self.parts if self.parts else 0.0)
 
     def whole_half_width(self, confidence: float) -> int | None:
-        """Return the least h with P(|error| ≤ h) ≥ confidence, as far as draws can tell; None if they cannot."""
+        """Return the least h with P(|error| ≤ h) ≥ confidence, as far as draws can tell; else None."""
         if not self.within or confidence > _SURE:
             return None
         return int(np.searchsorted(self.within, confidence - _UNCERTAIN * (1 - confidence)))
