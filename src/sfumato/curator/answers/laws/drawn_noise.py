@@ -41,7 +41,7 @@ _MOST = 2**16
 _FINEST = 64
 """Largest denominator of a ratio of two weights that have a lattice in common."""
 _UNCERTAIN = 0.08
-"""How far off the risk of an interval may be that draws of whole numbers tell, as a share of it: at 95 % it is
+"""How far off the risk of an interval may be that draws of whole numbers tell, as a share: at 95 % it is
 three standard errors of 8,192 draws of four cells. A step more would cover several points more, so that a
 number just below is taken to reach."""
 _SURE = 0.99
