@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.curator.answers.noise_law import sum_half_width
+from sfumato.curator.answers.laws.drawn_noise import sum_half_width
 from sfumato.noise import GaussianNoise, LaplaceNoise
 
 ROWS = pa.table(

@@ -13,12 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.curator.answers.answer import arrow_type, decode_places
-from sfumato.curator.answers.noise_law import (
-    AddedDraws,
-    BodyCoordinate,
-    combined_half_width,
-    covariance_of,
-)
+from sfumato.curator.answers.laws.drawn_noise import AddedDraws, BodyCoordinate
+from sfumato.curator.answers.noise_law import combined_half_width, covariance_of
 from sfumato.curator.answers.ordered.quantile_intervals import intersect
 from sfumato.curator.answers.posterior import estimate_mean, estimate_variance
 from sfumato.curator.catalog.domains import FreeTexts, Listed, Numbers, Periods

@@ -14,113 +14,40 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.noise import GaussianNoise, LaplaceNoise
-from sfumato.noise.additive import Noise, NoiseMoments
+from sfumato.curator.answers.laws.drawn_noise import (
+    BodyCoordinate,
+    NormalNoise,
+    RoundingNoise,
+    draw_body,
+    lattice_half_width,
+    sum_half_width,
+)
+from sfumato.noise import GaussianNoise
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
 
-    from sfumato.curator.plan.shaped.shapes import ColumnsNoise
-    from sfumato.privacy.exact import Number
+    from sfumato.curator.answers.laws.drawn_noise import DrawnNoise
+    from sfumato.noise.additive import Noise
 
 Floats = NDArray[np.float64]
 Ends = tuple[Floats, Floats]
 
 _POINTS = 2**12
-"""Number of draws that stand for the law of all noise together in each cell."""
+"""Number of draws that stand for the law of all noise together in each cell of many."""
 _FINE_POINTS = 2**16
-"""Number of draws where one set of them serves all cells."""
-_BLOCK = 2**18
-"""Number of doubles held at a time."""
+"""Number of draws where one set of them serves all cells, or where there are few cells, as in a quote."""
+_FEW_CELLS = 4
+_BLOCK = 2**15
+"""Number of doubles held at a time: few enough for a processor's cache."""
 _LEAST = 1e-300
 """Least variance that is divided by."""
-_SHAPE_SCALE = 32.0
-"""Scale of Laplace noise from which on the law of a sum has the same shape as that of any larger one, to
-within a thousandth."""
-_NORMAL_COUNT = 256
-"""Number of Laplace draws from which on their sum is taken to be normal: its excess is below a hundredth."""
 _SMOOTH = 64
 """σ from which on rounding a draw to a whole number changes its deviation by less than 1e-4."""
 _SEED = 105
 """The seed, of 150 tried, whose draws are nearest to the law for sums of 2 to 12 of them: 0.2 % off.
 
 Its draws only say how far off an answer may be. Privacy does not depend on any number here."""
-
-
-@dataclass(frozen=True, slots=True)
-class BodyCoordinate:
-    """One number of noise that several have together."""
-
-    body: ColumnsNoise
-    place: int
-
-    @property
-    def moments(self) -> NoiseMoments:
-        """Variance and excess kurtosis of the number."""
-        return _body_moments(self.body, self.place)
-
-    def half_width(self, confidence: Number) -> int:
-        """Return the smallest t with P(|number| ≤ t) ≥ confidence."""
-        return self.body.half_width(self.place, confidence)
-
-
-@lru_cache(maxsize=256)
-def _body_moments(body: ColumnsNoise, place: int) -> NoiseMoments:
-    variance = float(body.variances[place])
-    fourth = float(np.mean(_draw_body(body, _FINE_POINTS)[place] ** 4))
-    return NoiseMoments(variance, fourth / variance**2 - 3 if variance else 0.0)
-
-
-@dataclass(frozen=True, slots=True)
-class AddedDraws:
-    """The sum of so many independent draws of one noise."""
-
-    noise: Noise
-    count: int
-
-    @property
-    def moments(self) -> NoiseMoments:
-        """Variance and excess kurtosis of the sum."""
-        one = self.noise.moments
-        return NoiseMoments(self.count * one.variance, one.excess / self.count)
-
-    def half_width(self, confidence: Number) -> float:
-        """Return the least h with P(|sum| ≤ h) ≥ confidence."""
-        return sum_half_width(self.noise, self.count, float(confidence))
-
-    def quantiles(self, chances: Floats) -> Floats:
-        """Return what the sum stays at or below with these chances."""
-        deviation = math.sqrt(self.moments.variance)
-        if not isinstance(self.noise, LaplaceNoise) or self.count > _NORMAL_COUNT:
-            return NormalNoise(deviation).quantiles(chances)
-        within, own = _laplace_sum(min(float(self.noise.scale), _SHAPE_SCALE), self.count)
-        far = np.searchsorted(within, np.abs(2 * chances - 1))
-        return np.asarray(np.sign(chances - 0.5) * far * (deviation / own))
-
-
-@dataclass(frozen=True, slots=True)
-class NormalNoise:
-    """A normal number, which stands for many small draws together."""
-
-    spread: float
-
-    @property
-    def moments(self) -> NoiseMoments:
-        """Variance and excess kurtosis."""
-        return NoiseMoments(self.spread**2, 0.0)
-
-    def half_width(self, confidence: Number) -> float:
-        """Return the h with P(|number| ≤ h) = confidence."""
-        return float(self.quantiles(np.array([(1 + float(confidence)) / 2]))[0])
-
-    def quantiles(self, chances: Floats) -> Floats:
-        """Return what the number stays at or below with these chances."""
-        from scipy.special import ndtri
-
-        return np.asarray(self.spread * ndtri(chances))
-
-
-DrawnNoise = Noise | BodyCoordinate | AddedDraws | NormalNoise
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,16 +151,11 @@ def draw_points(draws: tuple[Draw, ...], count: int) -> Floats:
         if isinstance(each.noise, BodyCoordinate):
             # Draws of one body are the same from any seed; shuffled, two of them are independent.
             shuffled = order.setdefault(each.joint, rng.permutation(count))
-            drawn.append(_draw_body(each.noise.body, count)[each.noise.place][shuffled])
+            drawn.append(draw_body(each.noise.body, count)[each.noise.place][shuffled])
         else:
             # Each row has the same even quantiles, shuffled: the law of every single noise is met exactly.
             drawn.append(each.noise.quantiles(rng.permutation(even)))
     return np.stack(drawn) if drawn else np.zeros((0, count))
-
-
-@lru_cache(maxsize=8)
-def _draw_body(body: ColumnsNoise, count: int) -> Floats:
-    return body.draw_points(count)
 
 
 def combined_half_width(terms: Sequence[tuple[float, NoiseLaw]], confidence: float) -> Floats:
@@ -245,12 +167,37 @@ def combined_half_width(terms: Sequence[tuple[float, NoiseLaw]], confidence: flo
     if alike is not None:
         weight, noise, count = alike
         return np.array([weight * sum_half_width(noise, count, confidence)])
-    drawn = draw_points(law.draws, _FINE_POINTS)
+    noisy = [(abs(weight), own) for weight, own in terms if own.draws]
+    alone = noisy[0] if len(noisy) == 1 else None
     # Cells with the same weights share one half width.
-    patterns, which = np.unique(law.weights, axis=1, return_inverse=True)
-    enough = math.ceil(confidence * _FINE_POINTS) - 1
-    halves = [np.partition(np.abs(pattern @ drawn), enough)[enough] for pattern in patterns.T]
+    patterns, first, which = np.unique(law.weights, axis=1, return_index=True, return_inverse=True)
+    halves = []
+    for pattern, cell in zip(patterns.T, first.tolist(), strict=True):
+        own = NoiseLaw(law.draws, pattern[:, None])
+        whole = None if alone is None else _whole_half_width(alone[1].at([cell]), confidence)
+        halves.append(_half_width(own, confidence) if alone is None or whole is None else alone[0] * whole)
     return np.array(halves)[which.reshape(-1)]
+
+
+def _whole_half_width(law: NoiseLaw, confidence: float) -> int | None:
+    """Return the half-width of a sum that was made whole, where the law of that is known; else None."""
+    for draw, (weight,) in zip(law.draws, law.weights.tolist(), strict=True):
+        # In a mean with another answer the rounding has a smaller weight, and the sum is not whole.
+        if isinstance(draw.noise, RoundingNoise) and weight == 1:
+            return draw.noise.whole_half_width(confidence)
+    return None
+
+
+def _half_width(law: NoiseLaw, confidence: float) -> float:
+    """Return the least h for weights that are the same in all cells: on a lattice exactly, else by draws."""
+    weights = law.weights[:, 0]
+    if len({draw.joint for draw in law.draws}) == len(law.draws):
+        exact = lattice_half_width([draw.noise for draw in law.draws], weights.tolist(), confidence)
+        if exact is not None:
+            return exact
+    enough = math.ceil(confidence * _FINE_POINTS) - 1
+    drawn = draw_points(law.draws, _FINE_POINTS)
+    return float(np.partition(np.abs(weights @ drawn), enough)[enough])
 
 
 def find_alike(law: NoiseLaw) -> tuple[float, DrawnNoise, int] | None:
@@ -272,44 +219,6 @@ def find_alike(law: NoiseLaw) -> tuple[float, DrawnNoise, int] | None:
     return (float(np.linalg.norm(sizes)), noise, 1) if wide else None
 
 
-def sum_half_width(noise: DrawnNoise, count: int, confidence: float) -> float:
-    """Return the least h with P(|sum| ≤ h) ≥ confidence, for so many independent draws of one noise.
-
-    Laplace noise is convolved with itself by its characteristic function; beyond a scale of 32 steps its
-    shape does not change any more, and only its deviation grows.
-    """
-    if count == 1:
-        return float(noise.half_width(confidence))
-    deviation = math.sqrt(count * float(noise.moments.variance))
-    if not isinstance(noise, LaplaceNoise):
-        from scipy.special import ndtri
-
-        # Of many draws the sum is nearly normal; the excess of its fourth moment widens it (Cornish, Fisher).
-        normal = float(ndtri((1 + confidence) / 2))
-        excess = noise.moments.excess / count if isinstance(noise, BodyCoordinate) else 0.0
-        # Rounding one draw to a whole number moves it by half a step; of many, by far less than the sum.
-        return (normal + (normal**3 - 3 * normal) * excess / 24) * deviation + 0.5
-    scale = min(float(noise.scale), _SHAPE_SCALE)
-    step, own = _laplace_sum(scale, count)
-    half = int(np.searchsorted(step, confidence))
-    return float(half) if scale == float(noise.scale) else half / own * deviation
-
-
-@lru_cache(maxsize=64)
-def _laplace_sum(scale: float, count: int) -> tuple[Floats, float]:
-    """Return P(|sum| ≤ h) for h from 0 on, and the deviation of the sum."""
-    ratio = math.exp(-1 / scale)
-    deviation = math.sqrt(2 * count * ratio) / (1 - ratio)
-    # Beyond so many steps less than 1e-15 is left, of one draw or of many.
-    size = 2 ** math.ceil(math.log2(2 * (45 * scale + 12 * deviation + 2)))
-    turns = 2 * math.pi * np.arange(size // 2 + 1) / size
-    law = ((1 - ratio) ** 2 / (1 - 2 * ratio * np.cos(turns) + ratio**2)) ** count
-    masses = np.maximum(np.fft.irfft(law, size), 0.0)
-    both = masses[: size // 2].copy()
-    both[1:] += masses[: size // 2 : -1]
-    return np.cumsum(both), deviation
-
-
 def likely_range(
     sums: Mapping[int, Floats],
     laws: Mapping[int, NoiseLaw],
@@ -322,10 +231,11 @@ def likely_range(
     noise make draws of the exact numbers; the ends leave out the same share of them below and above.
     """
     draws = tuple(dict.fromkeys(draw for law in laws.values() for draw in law.draws))
-    drawn = dict(zip(draws, draw_points(draws, _POINTS), strict=True))
     cells = next(iter(sums.values())).size
+    points = _FINE_POINTS if cells <= _FEW_CELLS else _POINTS
+    drawn = dict(zip(draws, draw_points(draws, points), strict=True))
     # Cells are taken in blocks, so that draws times cells fit into memory.
-    size = max(1, _BLOCK // _POINTS)
+    size = max(1, _BLOCK // points)
     blocks = [slice(start, start + size) for start in range(0, cells, size)]
     ends = [_outside(computed(_exact(sums, laws, drawn, block)), confidence) for block in blocks]
     low, high = (np.concatenate([np.zeros(0), *(each[side] for each in ends)]) for side in (0, 1))
@@ -337,9 +247,9 @@ def _exact(
     sums: Mapping[int, Floats], laws: Mapping[int, NoiseLaw], drawn: Mapping[Draw, Floats], block: slice
 ) -> dict[int, Floats]:
     """Return what the exact sums of some cells may be: one row a cell, one column a draw."""
-    found = {}
+    found, points = {}, max((row.size for row in drawn.values()), default=1)
     for at, law in laws.items():
-        noise = np.stack([drawn[draw] for draw in law.draws]) if law.draws else np.zeros((0, _POINTS))
+        noise = np.stack([drawn[draw] for draw in law.draws]) if law.draws else np.zeros((0, points))
         found[at] = sums[at][block, None] - law.at(block).weights.T @ noise
     return found
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.curator.answers.noise_law import sum_half_width
+from sfumato.curator.answers.laws.drawn_noise import sum_half_width
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.curator.answers import intervals as estimate
+from sfumato.curator.answers.laws.drawn_noise import AddedDraws, NormalNoise
 from sfumato.curator.answers.noise_law import (
-    AddedDraws,
-    NormalNoise,
     combined_half_width,
     find_alike,
     join_laws,
@@ -48,7 +47,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.curator.answers.answer import NoisyAnswer
-    from sfumato.curator.answers.noise_law import DrawnNoise, Ends, Floats, NoiseLaw
+    from sfumato.curator.answers.laws.drawn_noise import DrawnNoise
+    from sfumato.curator.answers.noise_law import Ends, Floats, NoiseLaw
     from sfumato.curator.plan.plan import QuestionPlan
     from sfumato.curator.plan.resolved import ResolvedQuestion
     from sfumato.curator.question.measurement import Question, SortKey

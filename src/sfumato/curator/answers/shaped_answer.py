@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.curator.answers.noise_law import BodyCoordinate, Draw, NoiseLaw
+from sfumato.curator.answers.laws.drawn_noise import BodyCoordinate
+from sfumato.curator.answers.noise_law import Draw, NoiseLaw
 from sfumato.curator.plan.shaped.shaped_sum import ShapedSum
 from sfumato.curator.plan.shaped.shapes import ColumnsNoise
 from sfumato.curator.plan.steps import GAUSSIAN, SHAPED, SHARP_TOTAL

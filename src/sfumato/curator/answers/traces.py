@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.curator.answers.noise_law import sum_half_width
+from sfumato.curator.answers.laws.drawn_noise import sum_half_width
 from sfumato.curator.answers.post_processing import compute_interval, compute_linear, find_one_noise
 from sfumato.curator.answers.row_functions import MONOTONE, apply_function
 from sfumato.curator.question.measurement import Arithmetic, CountOf, DistinctUnits
@@ -217,9 +217,10 @@ class TraceIntervals:
             half = self._once(("half", noise, size, level), lambda: sum_half_width(noise, size, level)) * abs(
                 weight
             )
-            whole = isinstance(leaf.figure, CountOf | DistinctUnits)
-            low, high = middle - half, middle + half
-            return (math.ceil(low), math.floor(high)) if whole else (low, high)
+            if isinstance(leaf.figure, CountOf | DistinctUnits):
+                # A total of counts is whole, so it is off by h if noise is by less than h + 1/2.
+                middle, half = round(middle), math.floor(half + 0.5)
+            return middle - half, middle + half
         lows, highs = self._once(
             ("ends", leaf.figure, level),
             lambda: compute_interval(self.plan, leaf.figure, self.noisy, level),

@@ -13,12 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sfumato.curator.answers.laws.drawn_noise import RoundingNoise
 from sfumato.curator.answers.noise_law import NoiseLaw
 from sfumato.curator.answers.together.joint_draws import JointDraws, MarginalDraws
-from sfumato.curator.answers.together.rounding import order_roundings, sum_to
+from sfumato.curator.answers.together.rounding import AskedRoundings
+from sfumato.curator.answers.together.whole_sums import WholeSums
 from sfumato.curator.plan.shaped.shaped_sum import ShapedSum
+from sfumato.curator.plan.shaped.shapes import ColumnsNoise
 from sfumato.curator.plan.steps import POOLED, POOLED_WEIGHTS
-from sfumato.curator.plan.together.design import count_cells, list_subsets
+from sfumato.curator.plan.together.design import count_cells
 from sfumato.curator.plan.together.pool import StrategyItem
 
 if TYPE_CHECKING:
@@ -27,7 +30,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.curator.answers.noise_law import Floats
-    from sfumato.curator.answers.together.rounding import MarginalRounding
     from sfumato.curator.plan.resolved import ResolvedQuestion
     from sfumato.curator.plan.spend import Spend
     from sfumato.curator.plan.together.design import Marginal
@@ -35,6 +37,14 @@ if TYPE_CHECKING:
 
 _WHOLE = 1e-9
 """How far a weight may be from a whole number and still be taken for it."""
+_COARSE = 8.0
+"""Deviation, in whole steps, from which on one step more covers less than 1.5 points more. Below it, the law
+of the rounded number is drawn."""
+_DRAWS, _NUMBERS = 2**13, 2**21
+"""Draws of that law, and most numbers that are drawn for it."""
+_HALFWAY = 1e-4
+_SEED = 11
+"""Neither has to do with privacy: these draws only say how far off an answer may be."""
 
 Strategy = tuple[StrategyItem, ...]
 
@@ -78,7 +88,9 @@ class PoolEstimates:
         ones = np.ones(len(items))
         covariances = self._design.invert(ones)
         self._gains = [self._design.gains(at, 1.0, covariances) for at in range(len(items))]
-        self._rows = _split_rows(answers, self._sizes_of)
+        self._roundings = AskedRoundings(self._design)
+        rows = _split_rows(answers, self._sizes_of)
+        self._whole = self._make_whole([[np.array(row, dtype=np.float64) for row in own] for own in rows])
         self._laws: dict[tuple[tuple[int, ...], Marginal], tuple[NoiseLaw, ...]] = {}
 
     def sum_question(self, resolved: ResolvedQuestion) -> NDArray[Any]:
@@ -116,76 +128,19 @@ class PoolEstimates:
         """Return a sum in all cells of a level, in the order of its keys."""
         at, keys = self._name(summand, level)
         order = [keys.index(place) for place in self._pool.places(level)]
-        table = self._whole[at, keys]
+        table = self._whole.find(at, keys)[..., 0]
         return np.asarray(np.transpose(table, order) if order else table).reshape(-1)
 
-    # ---- numbers ----
-
-    @cached_property
-    def _residuals(self) -> dict[Marginal, Floats]:
-        """Every base sum in every residual, the sums on the first axis."""
-        found = {}
-        for place, part in enumerate(self._design.residuals):
-            total: Any = np.zeros((len(self._pool.base), *(self._pool.sizes[key] for key in part)))
-            for item, gains, rows in zip(self._items, self._gains, self._rows, strict=True):
-                if set(part) <= set(item.keys):
-                    summed = np.stack(
-                        [_residual(self._shape(row, item.keys), item.keys, part) for row in rows]
-                    )
-                    total = total + np.tensordot(gains[place], summed, axes=1)
-            found[part] = total
-        return found
-
-    def _shape(self, row: Sequence[int], keys: Marginal) -> Floats:
-        return np.array(row, dtype=np.float64).reshape([self._pool.sizes[key] for key in keys])
-
-    def _estimate(self, at: int, keys: Marginal) -> Floats:
-        """Return a sum in every cell of a marginal: all residuals of it, each spread over its cells."""
-        table = np.zeros([self._pool.sizes[key] for key in keys])
-        for part in list_subsets(keys):
-            rest = count_cells(self._pool.sizes, set(keys) - set(part))
-            shape = [self._pool.sizes[key] if key in part else 1 for key in keys]
-            residual = np.tensordot(self._pool.rows_of_sums[at], self._residuals[part], axes=1)
-            table = table + residual.reshape(shape) / rest
-        return np.asarray(table * self._pool.bounds[at])
-
-    @cached_property
-    def _whole(self) -> dict[tuple[int, Marginal], Floats]:
-        """Every asked sum in whole steps, so that sums of shown numbers are shown numbers."""
-        found: dict[tuple[int, Marginal], Floats] = {}
-        for at, asked in self._asked.items():
-            rounded: dict[Marginal, Floats] = {}
-            for each in self._roundings[at]:
-                fixed = sum_to(rounded[each.after], each.after, each.fixed) if each.fixed else None
-                rounded[each.keys] = each.round(self._estimate(at, each.keys), fixed)
-            for keys in asked:
-                home = self._find_home(at, keys).keys
-                found[at, keys] = sum_to(rounded[home], home, keys)
-        return found
-
-    @cached_property
-    def _asked(self) -> dict[int, list[Marginal]]:
-        """The marginals that each sum is asked for at."""
-        found: dict[int, list[Marginal]] = {}
-        for each in self._design.asked:
-            found.setdefault(each.at, []).append(each.keys)
-        return {at: list(dict.fromkeys(keys)) for at, keys in found.items()}
-
-    @cached_property
-    def _roundings(self) -> dict[int, list[MarginalRounding]]:
-        """How the marginals of each sum are rounded, one after the other."""
-        return {at: order_roundings(asked) for at, asked in self._asked.items()}
-
-    def _find_home(self, at: int, keys: Marginal) -> MarginalRounding:
-        """Return the rounding of the marginal that a coarser one is summed from."""
-        return next(each for each in self._roundings[at] if set(keys) <= set(each.keys))
+    def _make_whole(self, rows: Sequence[Sequence[Floats]]) -> WholeSums:
+        """Return what measured rows, or draws of their noise, say of all that was asked."""
+        return WholeSums(self._pool, self._items, self._gains, self._roundings, rows)
 
     # ---- laws ----
 
     def _find_laws(self, sums: tuple[int, ...], keys: Marginal) -> tuple[NoiseLaw, ...]:
         """Return the law of the noise of each of some sums in a cell of a marginal."""
         draws = [part for each in self._list_draws(sums, keys) for part in each.split()]
-        roundings = [self._count_roundings(at, keys) for at in sums]
+        roundings = [self._find_rounding(at, keys) for at in sums]
         return JointDraws(draws, roundings, ("rest", sums, keys)).find_laws()
 
     def _list_draws(self, sums: Sequence[int], keys: Marginal) -> Iterator[MarginalDraws]:
@@ -226,16 +181,54 @@ class PoolEstimates:
             weights = np.moveaxis(np.tensordot(mixed, weights, axes=(1, axis)), 0, axis)
         return np.asarray(weights)
 
-    def _count_roundings(self, at: int, keys: Marginal) -> float:
-        """Return the variance of what rounding to whole steps adds: a sixth for each run of cells.
+    def _find_rounding(self, at: int, keys: Marginal) -> RoundingNoise | None:
+        """Return what rounding moves a sum by before its last rounding, which makes it whole.
 
         Noise is whole, so where all its weights are, numbers are whole before they are rounded.
         """
-        home = self._find_home(at, keys)
+        home = self._roundings.find_home(at, keys)
         weights = [each.weights for each in self._list_draws([at], home.keys)]
         if all(np.abs(each - np.rint(each)).max(initial=0.0) < _WHOLE for each in weights):
-            return 0.0
-        return home.count_runs(keys, self._pool.sizes) / 6
+            return None
+        # A sum over all cells is rounded once; others are from one rounded sum to the next, in each run.
+        parts = 2 * home.count_runs(keys, self._pool.sizes) - 1 if keys else 0
+        variance = sum(float(each.covariance[0, 0]) for each in self._list_draws([at], keys))
+        return RoundingNoise(parts, self._simulate(at, keys) if keys and variance < _COARSE**2 else ())
+
+    def _simulate(self, at: int, keys: Marginal) -> tuple[float, ...]:
+        """Return P(|error| ≤ h) for h from 0 on, over all cells of a marginal; empty for too few draws."""
+        if self._draws * count_cells(self._pool.sizes, keys) < _DRAWS:
+            return ()
+        errors = np.abs(self._drawn.find(at, keys)).astype(np.int64).reshape(-1)
+        return tuple((np.cumsum(np.bincount(errors)) / errors.size).tolist())
+
+    @cached_property
+    def _draws(self) -> int:
+        """How often all that was measured is drawn."""
+        counts = (count_cells(self._pool.sizes, item.keys) for item in self._items)
+        numbers = sum(size * cells for size, cells in zip(self._sizes_of, counts, strict=True))
+        return min(_DRAWS, _NUMBERS // numbers)
+
+    @cached_property
+    def _drawn(self) -> WholeSums:
+        """Draws of the noise of all that was measured, put together and rounded as answers are."""
+        rng, rows = np.random.default_rng(_SEED), []
+        for size, item, noise in zip(self._sizes_of, self._items, self._noises, strict=True):
+            cells = count_cells(self._pool.sizes, item.keys)
+            drawn = _draw_noise(noise, size, cells * self._draws, rng).reshape(size, cells, self._draws)
+            # What lies halfway between two whole numbers is rounded to either, as often.
+            rows.append(list(drawn + rng.normal(0.0, _HALFWAY, drawn.shape)))
+        return self._make_whole(rows)
+
+
+def _draw_noise(noise: Any, size: int, count: int, rng: np.random.Generator) -> Floats:
+    """Return draws of each coordinate of a noise, one column each."""
+    if noise is None:
+        return np.zeros((size, count))
+    if isinstance(noise, ColumnsNoise):
+        # Its points have one seed, and two items with the same noise must not have the same draws.
+        return noise.draw_points(count)[:, rng.permutation(count)]
+    return np.asarray(noise.quantiles(rng.random((size, count))))
 
 
 def _side_by_side(laws: Sequence[NoiseLaw], cells: Sequence[int]) -> NoiseLaw:
@@ -253,11 +246,3 @@ def _split_rows(answers: Sequence[Any], sizes: Sequence[int]) -> list[list[Any]]
     """Return the numbers of each item of a strategy, in its order."""
     rows = iter([row for answer in answers for row in answer[2:]])
     return [list(itertools.islice(rows, size)) for size in sizes]
-
-
-def _residual(table: Floats, has: Marginal, part: Marginal) -> Floats:
-    """Return a marginal's sums by some of its keys, less their means over each key."""
-    found = sum_to(table, has, part)
-    for axis in range(found.ndim):
-        found = found - found.mean(axis=axis, keepdims=True)
-    return found

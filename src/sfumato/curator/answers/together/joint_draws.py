@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.curator.answers.noise_law import AddedDraws, BodyCoordinate, Draw, NoiseLaw, NormalNoise
+from sfumato.curator.answers.laws.drawn_noise import AddedDraws, BodyCoordinate, NormalNoise
+from sfumato.curator.answers.noise_law import Draw, NoiseLaw
 from sfumato.curator.plan.shaped.shapes import ColumnsNoise
 from sfumato.noise import GaussianNoise
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from sfumato.curator.answers.laws.drawn_noise import RoundingNoise
     from sfumato.curator.answers.noise_law import Floats
     from sfumato.noise.additive import Noise
 
@@ -75,25 +77,28 @@ class JointDraws:
     """The draws of all noise in the sums that a question asks for in a cell of a marginal.
 
     The largest are followed one by one, and what is left is normal, with the covariance that it has.
-    `roundings` are the variances that rounding adds to each sum, and `named` says which rest this is.
+    `roundings` says what rounding moves each sum by, and `named` which rest this is.
     """
 
-    def __init__(self, draws: Sequence[MarginalDraws], roundings: Sequence[float], named: Hashable) -> None:
+    def __init__(
+        self, draws: Sequence[MarginalDraws], roundings: Sequence[RoundingNoise | None], named: Hashable
+    ) -> None:
         self._draws, self._named = draws, named
         size = len(roundings)
         self._covariances = np.array([each.covariance for each in draws]).reshape(-1, size, size)
         variances = np.einsum("dii->di", self._covariances)
         self._shares = variances / np.maximum(variances.sum(axis=0), _LEAST)
         # A sum without noise is not rounded either.
-        self._roundings = np.where(variances.any(axis=0), roundings, 0.0)
+        pairs = zip(roundings, variances.any(axis=0).tolist(), strict=True)
+        self._roundings = [each if noisy else None for each, noisy in pairs]
 
     def find_laws(self) -> tuple[NoiseLaw, ...]:
         """Return the law of the noise of each sum; they have their draws in common."""
         apart = self._choose_apart()
         kept = self._shares.max(axis=1, initial=0.0) > _NOTHING
-        rest = np.diag(self._roundings) + self._covariances[kept & ~apart].sum(axis=0)
+        rest = self._covariances[kept & ~apart].sum(axis=0)
         found = [pair for each in np.flatnonzero(apart).tolist() for pair in self._draws[each].list_draws()]
-        found += self._list_normal(rest)
+        found += [*self._list_normal(rest), *self._list_roundings()]
         return tuple(_make_law([(draw, weights[at]) for draw, weights in found]) for at in range(len(rest)))
 
     def _choose_apart(self) -> NDArray[np.bool_]:
@@ -119,6 +124,15 @@ class JointDraws:
             (Draw(NormalNoise(1.0), (self._named, at)), own)
             for at, own in enumerate(weights.T)
             if values[at] > _NOTHING
+        ]
+
+    def _list_roundings(self) -> list[tuple[Draw, Floats]]:
+        """Return what rounding moves each sum by, independently of all others."""
+        own = np.eye(len(self._roundings))
+        return [
+            (Draw(each, (self._named, "rounding", at)), own[at])
+            for at, each in enumerate(self._roundings)
+            if each is not None
         ]
 
 

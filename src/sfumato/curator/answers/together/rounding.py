@@ -13,7 +13,7 @@ from sfumato.curator.plan.together.design import count_cells
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sfumato.curator.plan.together.design import Floats, Marginal
+    from sfumato.curator.plan.together.design import Floats, Marginal, WorkloadDesign
 
 _TIES = 6
 """Decimals that sums are rounded to before they become whole, so that equal sums become the same number."""
@@ -32,22 +32,41 @@ class MarginalRounding:
     """The keys of that marginal."""
 
     def round(self, table: Floats, fixed: Floats | None) -> Floats:
-        """Return whole numbers near to a table, which add up to those that are fixed already."""
-        axes = [self.keys.index(key) for key in self.order]
-        turned = np.transpose(table, axes) if axes else table
-        groups = turned.reshape(math.prod(turned.shape[: len(self.fixed)]), -1)
+        """Return whole numbers near to a table, which add up to those that are fixed already.
+
+        The last axis has independent draws of the table.
+        """
+        axes = [*(self.keys.index(key) for key in self.order), len(self.keys)]
+        turned = np.transpose(table, axes)
+        groups = turned.reshape(math.prod(turned.shape[: len(self.fixed)]), -1, turned.shape[-1])
         if fixed is not None:
-            wanted = np.transpose(fixed, [self.fixed.index(key) for key in self.order[: len(self.fixed)]])
-            groups = groups + (wanted.reshape(-1, 1) - groups.sum(axis=1, keepdims=True)) / groups.shape[1]
+            places = [*(self.fixed.index(key) for key in self.order[: len(self.fixed)]), len(self.fixed)]
+            wanted = np.transpose(fixed, places).reshape(-1, 1, turned.shape[-1])
+            groups = groups + (wanted - groups.sum(axis=1, keepdims=True)) / groups.shape[1]
         # Rounding what was added up so far moves no sum far; rounding each cell would let errors add up.
         upto = np.rint(np.round(np.cumsum(groups, axis=1), _TIES))
         whole = np.diff(upto, axis=1, prepend=0.0).reshape(turned.shape)
-        return np.asarray(np.transpose(whole, np.argsort(axes)) if axes else whole)
+        return np.asarray(np.transpose(whole, np.argsort(axes)))
 
     def count_runs(self, keys: Marginal, sizes: Sequence[int]) -> int:
         """Return how many runs of cells side by side one cell of a coarser marginal is the sum of."""
         last = max((self.order.index(key) for key in keys), default=-1)
         return count_cells(sizes, set(self.order[: last + 1]) - set(keys))
+
+
+class AskedRoundings:
+    """How the marginals that each sum is asked for at are rounded, one after the other."""
+
+    def __init__(self, design: WorkloadDesign) -> None:
+        asked: dict[int, list[Marginal]] = {}
+        for each in design.asked:
+            asked.setdefault(each.at, []).append(each.keys)
+        self.residuals = design.residuals
+        self.by_sum = {at: order_roundings(list(dict.fromkeys(keys))) for at, keys in asked.items()}
+
+    def find_home(self, at: int, keys: Marginal) -> MarginalRounding:
+        """Return the rounding of the marginal that a coarser one is summed from."""
+        return next(each for each in self.by_sum[at] if set(keys) <= set(each.keys))
 
 
 def sum_to(table: Floats, has: Marginal, keep: Marginal) -> Floats:
