@@ -218,7 +218,7 @@ _BEFORE = """
 
 The same questions of all rows, before and after noise had [the shape of what one row can
 do](proofs/shaped-noise.md), at the same ε. "Before" splits ε over the sums by what each does to the
-answer. Counts are whole numbers; in their half-widths an error of 5 rows stands for all from 4.5 to 5.5.
+answer. Counts are whole numbers; an error of 5 rows stands for all from 4.5 to 5.5 in their half-widths.
 """
 _CLINIC = """
 ## The clinic of the demo

@@ -467,10 +467,10 @@ TABLE = {
         event=lambda mechanism: mechanism.event(2),
         samples=40_000,
     ),
-    # A row without a value, which adds its width of 3 to the part that is not released.
+    # A row with the highest value, whose width is 3.
     "SharpTotal": Row(
         made=lambda strength: SharpTotalNoise.of_scale(Fraction(3, strength)),
-        tables=lambda mechanism: ([0] * 3, [3, 0, 0]),
+        tables=lambda mechanism: ([0] * 3, [3, 3, 0]),
         draws=cells_shaped,
         covers=lambda n: sums_of_cells_within(SharpTotalNoise.of_scale(Fraction(300)), 0, n),
         event=lambda mechanism: mechanism.event(3),

@@ -218,7 +218,7 @@ def _meet_error(payer: Payer, resolved: ResolvedQuestion, error: Any, given: dic
     for better in _list_shaped(payer, resolved, one):
         if find_kept(payer.lab.ledger, price_question(resolved, found)) is not None:
             return found
-        # A sharper total has other sums that are less sharp, and noise of any shape may be the dearer one.
+        # What a sharper total gains, other sums lose: of both shaped noises the cheaper one is taken.
         other = find_cheapest_spend(resolved, error, given, better)
         found = other if not found.shaped else min(found, other, key=lambda each: each.epsilon)
     return found

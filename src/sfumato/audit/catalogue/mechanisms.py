@@ -154,7 +154,7 @@ def _additive() -> list[CatalogueEntry]:
             event=simplices.event(2),
             samples=many,
         ),
-        _entry("SharpTotalNoise", sharp, ([0, 0, 0], [3, 0, 0]), _cells, event=sharp.event(3), samples=many),
+        _entry("SharpTotalNoise", sharp, ([0, 0, 0], [3, 3, 0]), _cells, event=sharp.event(3), samples=many),
         _entry(
             "BlockMean",
             noise.BlockMean.calibrated(5, 0, 8, 2),

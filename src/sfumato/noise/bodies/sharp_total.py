@@ -68,7 +68,8 @@ class SharpTotalNoise(TabulatedNoise):
     def __post_init__(self) -> None:
         object.__setattr__(self, "scale", parse_scale(self.scale, "scale"))
         # A deeper dent would be as private, but most draws would be refused.
-        require_field(0 <= self.dent <= 2 * self.scale, self, "dent", "from 0 to two scales")
+        fits = type(self.dent) is int and 0 <= self.dent <= 2 * self.scale
+        require_field(fits, self, "dent", "a whole number from 0 to two scales")
 
     @classmethod
     def of_scale(cls, scale: Fraction) -> SharpTotalNoise:

@@ -200,7 +200,7 @@ def test_cells_keep_their_places() -> None:
     assert (noise.release(exact) == exact).all()  # a draw of this scale is 0 all but always
 
 
-@pytest.mark.parametrize("dent", [-1, 5])
-def test_dents_that_no_draw_would_survive_are_refused(dent: int) -> None:
+@pytest.mark.parametrize("dent", [-1, 5, 1.5, Fraction(1)])
+def test_dents_that_are_not_whole_or_too_deep_are_refused(dent: Any) -> None:
     with pytest.raises(UsageError, match="SF-N118"):
         SharpTotalNoise(Fraction(2), dent)
