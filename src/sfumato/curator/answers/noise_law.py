@@ -23,6 +23,7 @@ from sfumato.curator.answers.laws.drawn_noise import (
     sum_half_width,
 )
 from sfumato.noise import GaussianNoise
+from sfumato.noise.tails import continue_tail
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -38,6 +39,8 @@ _POINTS = 2**12
 _FINE_POINTS = 2**16
 """Number of draws where one set of them serves all cells, or where there are few cells, as in a quote."""
 _FEW_CELLS = 4
+_FEW = 32
+"""Draws beyond an end from which on they tell where it is; where fewer lie beyond it, the tail is continued."""
 _BLOCK = 2**15
 """Number of doubles held at a time: few enough for a processor's cache."""
 _LEAST = 1e-300
@@ -195,9 +198,13 @@ def _half_width(law: NoiseLaw, confidence: float) -> float:
         exact = lattice_half_width([draw.noise for draw in law.draws], weights.tolist(), confidence)
         if exact is not None:
             return exact
-    enough = math.ceil(confidence * _FINE_POINTS) - 1
-    drawn = draw_points(law.draws, _FINE_POINTS)
-    return float(np.partition(np.abs(weights @ drawn), enough)[enough])
+    sizes = np.abs(weights @ draw_points(law.draws, _FINE_POINTS))
+
+    def find(risk: float) -> float:
+        enough = math.ceil((1 - risk) * _FINE_POINTS) - 1
+        return float(np.partition(sizes, enough)[enough])
+
+    return float(continue_tail(find, 1 - confidence, _FEW / _FINE_POINTS))
 
 
 def find_alike(law: NoiseLaw) -> tuple[float, DrawnNoise, int] | None:
@@ -257,8 +264,15 @@ def _exact(
 def _outside(ends: Ends, confidence: float) -> Ends:
     """Return the ends that leave out equal shares of the draws; a draw without a number may be anything."""
     count = ends[0].shape[1]
+    found = continue_tail(lambda risk: np.stack(_leave_out(ends, risk)), 1 - confidence, _FEW / count)
+    return found[0], found[1]
+
+
+def _leave_out(ends: Ends, risk: float) -> Ends:
+    """Return the ends that half of the risk is below and half above."""
+    count = ends[0].shape[1]
     # Rounded down, after a nudge against the rounding of doubles: an interval is rather wider than too short.
-    skipped = math.floor((1 - confidence) / 2 * count * (1 + 1e-12))
+    skipped = math.floor(risk / 2 * count * (1 + 1e-12))
     last = count - 1 - skipped
     if ends[0] is ends[1] and not np.isnan(ends[0]).any():
         found = np.partition(ends[0], (skipped, last), axis=1)

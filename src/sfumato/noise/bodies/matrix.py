@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from sfumato.noise.sampling.integers import IntArray
 
 MOST_ENTRIES = 2000
-"""Most entries of a vector. An entry of the matrix adds up twice as many products, and two more; the doubt
-that doubles leave is proven for up to 2^12 of them."""
+"""Most entries of a vector. An entry of the matrix adds up twice as many products, and two more: what doubles
+leave in doubt is proven for all of these (docs/proofs/k-norm.md#matrices)."""
 _BLOCK = 2**20
 """About how many entries are drawn at a time, which bounds memory."""
 _NORMAL = 25
@@ -52,6 +52,7 @@ class MatrixNoise(JointNoise):
 
     size: int
     scale: Fraction
+    told: ClassVar[float] = 1e-6  # its law is integrated, to about 1e-8
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "size", parse_whole(self.size, "size"))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from sfumato.errors import UsageError
 from sfumato.noise.audit_hook import observed
 from sfumato.noise.sampling.bits import OS
 from sfumato.noise.sampling.integers import add_noise, parse_integers
+from sfumato.noise.tails import continue_tail
 from sfumato.privacy.events import KNorm
 from sfumato.privacy.exact import parse_confidence
 
@@ -33,6 +35,8 @@ _BLOCK = 2**18
 """About how many numbers are drawn at a time (benchmarks/noise.py)."""
 _POINTS = 2**16
 """Draws that stand for the law of several sums together."""
+_FEW = 32
+"""Draws beyond an end from which on they tell where it is."""
 _SEED = 20260
 
 
@@ -45,6 +49,8 @@ class JointNoise(ABC):
 
     __slots__ = ()
     scale: Fraction
+    told: ClassVar[float] = 1e-12
+    """Least risk that `coverage` tells; doubles do not tell smaller ones."""
 
     @property
     @abstractmethod
@@ -90,8 +96,10 @@ class JointNoise(ABC):
 
     def half_width(self, place: int, confidence: Number) -> int:
         """Return the smallest t with P(|noise| ≤ t) ≥ confidence for the sum at one place."""
-        level = float(parse_confidence(confidence))
-        return _least(lambda t: self.coverage(place, t) >= level)
+        return math.ceil(continue_tail(partial(self._find_half, place), _risk(confidence), self.told, step=1))
+
+    def _find_half(self, place: int, risk: float) -> int:
+        return _least(lambda t: self.coverage(place, t) >= 1 - risk)
 
     def _noisy(self, values: IntArray, source: BitSource) -> IntArray:
         cells = values.size // self.sums
@@ -141,9 +149,12 @@ class ShapedNoise(JointNoise):
         used = np.flatnonzero(factors)
         if used.size == 1:
             return abs(float(factors[used[0]])) * self.half_width(int(used[0]), confidence)
-        place = math.ceil(float(parse_confidence(confidence)) * _POINTS) - 1
-        sizes = np.abs(factors @ self.draw_points(_POINTS))
-        return float(np.partition(sizes, place)[max(place, 0)])
+        sizes = np.sort(np.abs(factors @ self.draw_points(_POINTS)))
+
+        def find(risk: float) -> float:
+            return float(sizes[max(math.ceil((1 - risk) * _POINTS) - 1, 0)])
+
+        return float(continue_tail(find, _risk(confidence), _FEW / _POINTS))
 
     def draw_points(self, count: int) -> Floats:
         """Return draws of the same law from a fixed seed, one column each. They protect no one.
@@ -206,6 +217,11 @@ def add_both_sides(masses: Floats) -> Floats:
     """Return P(|z| ≤ t) from the probabilities of 0, 1, 2, … of a symmetric law."""
     found: Floats = np.minimum(np.cumsum(np.append(masses[0], 2 * masses[1:])), 1.0)
     return found
+
+
+def _risk(confidence: Number) -> float:
+    """Return the chance that is left beside a confidence."""
+    return float(1 - parse_confidence(confidence))
 
 
 def _least(holds: Callable[[int], bool]) -> int:

@@ -38,7 +38,8 @@ _VARIANCE = CELLS**2
 _WEDGE_REACH = 604
 """Cells in the table of wedges: e^(−604² / 8192) < 2^−64, so a 64-bit draw seldom falls outside."""
 _EDGE_DOUBT = 2.0**-13
-"""How far beyond an eighth of its slope's square a coin has to be from an edge to decide; half is proven."""
+"""How far beyond an eighth of its slope's square a coin has to be from an edge to decide; three quarters
+of it are proven."""
 
 
 @dataclass(frozen=True, slots=True)
