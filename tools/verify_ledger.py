@@ -133,7 +133,8 @@ class Books:  # what the entries so far say
         exact = type(steps) is int and (kind == "draw" or steps == rest)
         require(exact and 0 < steps <= rest, "it takes other steps than are left")
         self.runs[charge] = names, cost, rest - steps, drawn + steps * (kind == "draw")
-        for name in names if kind == "return" else ():
+        groups = (group for of, (_, group, _) in self.regions.items() if f"population:{of}" not in names)
+        for name in set(names).difference(*groups) if kind == "return" else ():  # regions keep what was apart
             self.pay(name, -steps, *cost)
 
     def give_up(self, kind: str, body: dict[str, Any]) -> None:  # nothing was read; begun again by one other

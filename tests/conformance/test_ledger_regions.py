@@ -117,6 +117,22 @@ def test_a_new_snapshot_raises_every_account_to_the_largest_total(ledger: Ledger
     assert check(exported.getvalue().splitlines()) == str(ledger.verify())
 
 
+def test_what_was_reserved_apart_from_a_population_stays_with_its_region(store: Store) -> None:
+    """Its total is also what others were charged, as the account was raised to theirs."""
+    with closing(store.create(timeout=0)) as ledger:
+        open_accounts(ledger, PEOPLE, A)
+        ledger.charge(ask(PEOPLE))
+        reserved = ledger.reserve(ask(A), 3)
+        assert isinstance(reserved, Reserved)
+        ledger.note_snapshot("visits", FIRST, None, RegionAccounts("id", FIRST, (PEOPLE, A)))
+        ledger.give_back(reserved)
+        assert ledger.read_spent(A) == ledger.read_spent(PEOPLE) == TENTH * 3
+        assert trace_budget(ledger, A)[-1].left_epsilon == pytest.approx(0.7)
+        lines = io.StringIO()
+        ledger.export(lines)
+        assert check(lines.getvalue().splitlines()) == str(ledger.verify())
+
+
 def test_what_no_filter_holds_any_more_admits_nothing(ledger: Ledger) -> None:
     """One region has spent its pure ε, another has none: together no filter is left, and none is invented."""
     ledger.charge(ask(A, cost=price(Pure(Fraction(1))), regions=FIRST))
@@ -283,6 +299,7 @@ def test_a_forged_chain_gains_nothing_from_what_it_says_to_follow() -> None:
     said = json.loads(entries[-2].body)
     wrong: list[tuple[Kind, dict[str, Any], str]] = [
         ("pinned", said | {"follows": FIRST}, "it spends more than was left"),
+        ("pinned", said | {"accounts": dict.fromkeys(said["accounts"])}, "its content cannot be read"),
         ("pinned", said | {"follows": ""}, "it spends more than was left"),
         ("pinned", said | {"follows": "x"}, "its content cannot be read"),
         ("pinned", said | {"follows": None}, "its regions are of another kind"),

@@ -15,7 +15,7 @@ from sfumato.privacy.canonical import canonical_json
 from sfumato.privacy.gaussian_costs import NO_COST, RESERVES, Costs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from typing import TextIO
 
     from sfumato.ledger.chain import Entry
@@ -103,8 +103,21 @@ class RegionAccounts:
     @classmethod
     def read(cls, fields: dict[str, Any]) -> RegionAccounts:
         """Return what `write_fields` wrote."""
+        _require(type(fields["accounts"]) is list, "the accounts of regions are a list")
         accounts = tuple(fields["accounts"])
         return cls(fields["population"], fields["identity"], accounts, fields.get("follows"))
+
+
+def list_refunded(accounts: tuple[str, ...], families: Iterable[RegionAccounts]) -> list[str]:
+    """Return the accounts that what was reserved and not drawn is given back to.
+
+    Those of a region get it only together with their population's own. An account that reserved before it was
+    a region's has a total since that others were charged too.
+    """
+    apart = {
+        name for each in families if f"population:{each.population}" not in accounts for name in each.accounts
+    }
+    return [name for name in accounts if name not in apart]
 
 
 @dataclass(frozen=True, slots=True)

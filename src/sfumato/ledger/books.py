@@ -20,6 +20,7 @@ from sfumato.ledger.api import (
     is_identity,
     is_relation,
     is_step_count,
+    list_refunded,
     parse_account,
     write_payers,
 )
@@ -267,7 +268,7 @@ class Books:
         """Give the cost of all unused steps back to the accounts that paid."""
         reservation = self.reservations[charge]
         refund = reservation.step_cost * reservation.unused
-        for name in reservation.accounts:
+        for name in list_refunded(reservation.accounts, self.regions.values()):
             self.accounts[name] = self.accounts[name].after_refund(refund)
         self.reservations[charge] = replace(reservation, returned=reservation.unused)
 

@@ -105,7 +105,7 @@ def _describe_regions(fields: dict[str, Any]) -> str:
     if not fields.get("follows"):
         pinned = ", units pinned from now on" if "follows" in fields else ""
         return f"{accounts}, all at the largest total{pinned}"
-    return f"{accounts}, units pinned as in snapshot {fields['follows']}"
+    return f"{accounts}, units pinned, remembered from snapshot {fields['follows']}"
 
 
 def hash_text(text: str) -> str:

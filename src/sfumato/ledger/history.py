@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from sfumato.ledger.api import RegionAccounts
+from sfumato.ledger.api import RegionAccounts, list_refunded
 from sfumato.ledger.chain import read_body
 from sfumato.privacy.account import NOTHING, Cost, find_dearest, left
 
@@ -149,7 +149,7 @@ class BudgetHistory:
 
     def _count_return(self, entry: Entry, fields: dict[str, Any]) -> None:
         accounts, cost, day = self._runs.pop(fields["charge"], ((), NOTHING, ""))
-        for account in accounts:
+        for account in list_refunded(accounts, self._regions.values()):
             trace = self._traces[account]
             trace.add(entry.seq, day, trace.newest.spent.take_back(cost * fields["steps"]))
 

@@ -79,6 +79,11 @@ def test_who_moved_is_left_out_and_who_comes_back_is_there_again(lab: sf.Lab) ->
     assert (count(lab, "ward = 'A'"), count(lab, "ward IS NULL")) == (1, 1)
 
 
+def test_answers_say_who_is_left_out_whether_or_not_anyone_is(lab: sf.Lab) -> None:
+    asked = lab.session().sql("SELECT COUNT(*) AS n FROM visits")
+    assert "Whoever is in another ward than at first is left out" in str(asked.quote(epsilon=1))
+
+
 def test_a_report_says_nothing_of_moves_where_units_may_move(tmp_path: Path) -> None:
     lab, unit = sf.create(tmp_path / "lab"), sf.Unit("id", max_rows=2, regions=["ward"])
     report = lab.register("visits", make_visits({1: "A"}), **{**SAID, "unit": unit})

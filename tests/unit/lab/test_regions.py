@@ -426,3 +426,9 @@ def test_a_plan_adds_up_what_falls_on_the_same_region(lab: sf.Lab) -> None:
     lab.grant("ada", epsilon=1)
     # A quota is one account, whatever the region.
     assert not lab.session("ada").plan([ask.format("A", 1), ask.format("B", 1)], epsilon=0.6).admitted
+
+
+def test_no_population_has_the_name_of_a_region(tmp_path: Path) -> None:
+    unit = sf.Unit("id", max_rows=1, of="id where ward=A")
+    with pytest.raises(UsageError, match="No population can be called 'id where ward=A'"):
+        sf.create(tmp_path / "lab").register("t", pa.table({"id": [1]}), unit=unit, budget=sf.Budget(1))

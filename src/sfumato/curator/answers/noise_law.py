@@ -40,7 +40,7 @@ _FINE_POINTS = 2**16
 """Number of draws where one set of them serves all cells, or where there are few cells, as in a quote."""
 _FEW_CELLS = 4
 _FEW = 32
-"""Draws beyond an end from which on they tell where it is; where fewer lie beyond it, the tail is continued."""
+"""Draws beyond an end from which on they tell where it is. With fewer, the tail is continued."""
 _BLOCK = 2**15
 """Number of doubles held at a time: few enough for a processor's cache."""
 _LEAST = 1e-300

@@ -24,8 +24,8 @@ def list_caveats(resolved: ResolvedQuestion, steps: Iterable[QuestionStep]) -> I
     """Yield what intervals do not cover, in the words of the table whose units are protected."""
     question, unit = resolved.question, resolved.table.unit
     used = list(_used_columns(resolved, steps))
-    if _may_be_truncated(resolved):
-        yield from describe_truncation(resolved.table)
+    left_out = describe_truncation(resolved.table)
+    yield from left_out if _may_be_truncated(resolved) else left_out[1:]
     if question.bounds is not None and resolved.source.max_rows > 1:
         yield f"Of each {unit.column} at most {describe_limits(question.bounds)} used"
     if any(isinstance(each, NumberColumn | DateColumn) for each in used):

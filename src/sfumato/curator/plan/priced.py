@@ -117,10 +117,16 @@ def _require_public_count(table: Table, program: EngineProgram[Any], term: objec
 
 
 def describe_truncation(table: Table) -> tuple[str, ...]:
-    """Return what bounding a unit's rows leaves out, in words; nothing where each row is a unit."""
+    """Return what bounding a unit's rows leaves out, in words; nothing where each row is a unit.
+
+    What pinned regions leave out stands after it.
+    """
     unit = table.unit
     if unit.column is None:
         return ()
-    if unit.max_rows == 1:
-        return (f"Only one row per {unit.column} is used",)
-    return (f"At most {unit.max_rows} rows per {unit.column} are used",)
+    used = f"Only one row per {unit.column} is used"
+    if unit.max_rows > 1:
+        used = f"At most {unit.max_rows} rows per {unit.column} are used"
+    # Of who moved nothing is told here but that they would be left out.
+    kept = f"Whoever is in another {' or '.join(unit.regions)} than at first is left out"
+    return (used, kept) if unit.pinned else (used,)

@@ -83,6 +83,13 @@ def agree_on_budget(ledger: Ledger, table: Table, budget: Budget | None) -> Budg
         _require_no_budget(table, budget)
         return None
     account = population_account(table.population)
+    if WHERE in table.population:
+        raise UsageError(
+            "SF-C101",
+            f"No population can be called '{table.population}'.",
+            why=f"'{WHERE.strip()}' stands in the names of the accounts of regions",
+            try_='of="patients"',
+        )
     if account in ledger.list_accounts():
         return _same_budget(ledger, account, budget)
     if not isinstance(budget, Budget):
