@@ -96,7 +96,8 @@ class JointNoise(ABC):
 
     def half_width(self, place: int, confidence: Number) -> int:
         """Return the smallest t with P(|noise| ≤ t) ≥ confidence for the sum at one place."""
-        return math.ceil(continue_tail(partial(self._find_half, place), _risk(confidence), self.told, step=1))
+        half: float = continue_tail(partial(self._find_half, place), _risk(confidence), self.told, step=1)
+        return math.ceil(half)
 
     def _find_half(self, place: int, risk: float) -> int:
         return _least(lambda t: self.coverage(place, t) >= 1 - risk)
