@@ -101,6 +101,16 @@ def survey_source(
             session.catalog.dropTempView(view)
 
 
+def require_memory(preparation: Preparation, session: SparkSession, place: SnapshotPlace) -> None:
+    """Refuse if the memory that is carried on is missing, not whole, or not of our key."""
+    name = f"memory_{secrets.token_hex(8)}"
+    try:
+        _fill_keys(session, preparation, name)
+        _find_memory(session, preparation, place, _name_nobody(name))
+    finally:
+        session.catalog.dropTempView(_name_keys(name))
+
+
 def _survey(
     session: SparkSession,
     preparation: Preparation,
