@@ -168,6 +168,26 @@ def test_a_crash_after_the_entry_begins_anew_from_the_largest(
     assert left(lab) == (700, 700, 600, 700)
 
 
+def test_after_a_crash_a_source_that_is_refused_stops_nobody(
+    lab: sf.Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(Catalog, "add_table", crash)
+        with pytest.raises(RuntimeError):
+            lab.advance("visits", make_visits(FIRST))
+    rounded = pa.table({"id": [1.5e18, 2.0], "ward": ["A", "B"], "cost": [1.0, 1.0]})
+    for _ in range(2):
+        with pytest.raises(UsageError, match="SF-C207"):
+            lab.advance("visits", rounded)
+        assert count(lab, "ward = 'A'") == 1
+    assert left(lab) == (900,) * 4
+    people = {at: "ABC"[at % 3] for at in range(100, 300)}
+    lab.advance("visits", make_visits({**people, 1: "A"}), max_rows=sf.choose(epsilon=50))
+    assert left(lab) == (850,) * 4
+    assert count(lab, "ward = 'A'") == 67
+    lab.ledger.verify()
+
+
 def crash(*_: object) -> None:
     raise RuntimeError("the power fails")
 

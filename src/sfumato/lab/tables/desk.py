@@ -12,7 +12,7 @@ from sfumato.curator.catalog.leftovers import PATIENCE, change_alone
 from sfumato.curator.catalog.public_facts import count_public_facts, require_rows
 from sfumato.curator.catalog.schema_file import Schema
 from sfumato.curator.payer import population_account
-from sfumato.errors import PolicyError
+from sfumato.errors import LedgerError, PolicyError
 from sfumato.files.disk_errors import name_disk_errors
 from sfumato.lab.analysts import grant_later
 from sfumato.lab.blocks import declare_blocks, move_through, open_blocks
@@ -197,8 +197,7 @@ class TableDesk(ABC):
             unit = old.protects if max_rows is None else with_max_rows(old, max_rows)
             promised = dict(old.columns if columns is None else columns)
             public_rows = None if old.is_public else old.public_rows if rows is None else rows
-            before = self._catalog.contents.read_of(old)
-            self.ledger.require_newest(before)  # before rows are prepared
+            self._require_newest(old)  # before rows are prepared
             said = Schema(unit, promised, None, old.neighbours, public_rows)
             followed = None if forget_regions else old
             said, chosen = self._bought(old.name, said, source, old, followed)
@@ -263,6 +262,21 @@ class TableDesk(ABC):
     def _changing(self, patience: float = PATIENCE) -> AbstractContextManager[None]:
         """Allow one change at a time, and erase snapshots of no use before it and after."""
         return change_alone(self._catalog, self.engine, patience)
+
+    def _require_newest(self, old: Table) -> None:
+        """Refuse a table whose snapshot another has replaced.
+
+        The ledger may have noted a snapshot that was never finished, because the lab was killed. The catalog
+        names only the one that was begun last, so the old one is noted again before another is begun.
+        """
+        begun = self._catalog.contents.read_of(old)
+        self.ledger.require_newest(begun)
+        if not old.identity:
+            return  # older than identities, so nothing names it
+        try:
+            self.ledger.require_newest(replace(begun, begun=""))
+        except LedgerError:
+            self.ledger.note_snapshot(old.name, old.identity, begun)
 
     def _bought(
         self,
