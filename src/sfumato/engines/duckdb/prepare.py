@@ -69,7 +69,7 @@ _LOST = (
     "Could not read enough bytes",
     "Corrupt database file",
 )
-"""What DuckDB says of a file that is missing or damaged; of all else that stands in the way it says more."""
+"""What DuckDB says of a file that is missing or damaged, and of no other trouble."""
 
 
 def build_snapshot(

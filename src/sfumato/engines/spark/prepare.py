@@ -310,7 +310,7 @@ def _find_memory(
 
     It must be whole, too: Spark does not notice if one of its files is gone, so units are counted.
     """
-    from pyspark.errors import PySparkException
+    from pyspark.errors import AnalysisException
 
     if preparation.memory is None or preparation.memory.earlier is None:
         return None
@@ -319,8 +319,12 @@ def _find_memory(
         earlier = place.read(session, before, "memory")
         ours = session.sql(f"SELECT 1 FROM {earlier} WHERE person = {nobody}").count()  # noqa: S608
         counts = _count(session, place, before, "memory"), place.description(session, before)["remembered"]
-    except (OSError, KeyError, PySparkException):
+    except (FileNotFoundError, KeyError, ValueError, AnalysisException):
         raise lost_memory() from None
+    except Exception as problem:  # of several libraries, for one and the same damaged file
+        if "FAILED_READ_FILE" in str(problem):
+            raise lost_memory() from None
+        raise
     if ours != 1 or counts[0] != counts[1]:
         raise lost_memory()
     return earlier
