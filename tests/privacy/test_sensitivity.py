@@ -399,6 +399,38 @@ def test_one_region_charged_too_little_is_noticed(worlds: Beside) -> None:
         _ask_in_regions(worlds, ("sex",), 60, admit=lambda found: frozenset(sorted(found)[1:]))
 
 
+@pytest.fixture(scope="module")
+def hidden(worlds: Beside, tmp_path_factory: pytest.TempPathFactory) -> Beside:
+    return region_moves.hide_units(worlds, tmp_path_factory.mktemp("hidden") / "people")
+
+
+def _ask_beside_regions(hidden: Beside, pinned: bool, questions: int, **more: Any) -> tuple[int, int]:
+    """How many pairs of a question and a unit outside of its regions were tried, and how many questions."""
+    draw, regions = random.Random(12), region_moves.divide(hidden.world, ("sex",), pinned)
+    homes, found = region_moves.find_homes(hidden.world, regions, hidden=True), []
+    assert 10 <= homes.count(None if pinned else "population:people") < REMOVALS
+    for _ in range(questions):
+        try:
+            plan = hidden.world.plan(region_moves.ask_beside(draw, regions))
+        except PolicyError:
+            continue
+        found.append(region_moves.count_left_out(hidden, plan, homes, regions, **more))
+    return sum(found), len(found)
+
+
+@pytest.mark.parametrize("pinned", [False, True])
+def test_nor_does_a_unit_without_a_row_where_the_regions_are(hidden: Beside, pinned: bool) -> None:
+    """It is in no region; and where units keep theirs it may be in any, so it is outside unless all pay."""
+    tried, asked = _ask_beside_regions(hidden, pinned, 60)
+    assert tried >= 100
+    assert asked >= 40
+
+
+def test_one_region_less_for_a_unit_without_a_row_is_noticed(hidden: Beside) -> None:
+    with pytest.raises(AssertionError, match=r"\(None, "):
+        _ask_beside_regions(hidden, True, 60, admit=lambda found: frozenset(sorted(found)[1:]))
+
+
 @pytest.mark.slow
 def test_units_outside_of_wards_and_sexes_move_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

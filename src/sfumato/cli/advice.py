@@ -39,6 +39,7 @@ _WORDS = (
     (r"lab\.register\([^)]*schema=[^)]*\)", "sfumato table add NAME SOURCE --schema FILE"),
     (r"lab\.register\([^)]*budget=…\)", "sfumato table add NAME SOURCE … --epsilon 4"),
     (r"lab\.register(\([^)]*\))?", "sfumato table add NAME SOURCE …"),
+    (r"lab\.advance\(…, forget_regions=True\)", "sfumato table advance NAME SOURCE --forget-regions"),
     (r"lab\.advance(\([^)]*\))?", "sfumato table advance NAME SOURCE"),
     (r"lab\.drop(\([^)]*\))?", "sfumato table drop NAME"),
     (rf"sf\.create\({_NAME}\)", r"--lab FOLDER for a lab that is there, or sfumato init \1"),

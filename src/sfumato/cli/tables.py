@@ -198,12 +198,19 @@ def add(name: str, source: str, folder: str, as_json: bool, said: dict[str, Any]
     metavar="COLUMN VALUE",
     help="Declare that all rows up to this date or number are there; streams go so far.",
 )
+@click.option(
+    "--forget-regions",
+    is_flag=True,
+    help="Begin anew which region each unit keeps; all regions go on from the largest total.",
+)
 @as_json
-def advance(name: str, source: str, folder: str, max_rows: Any, through: Any, as_json: bool) -> None:
+def advance(
+    name: str, source: str, folder: str, max_rows: Any, through: Any, forget_regions: bool, as_json: bool
+) -> None:
     """Replace the snapshot of table NAME by a new one from SOURCE. The budget stays as it is."""
     lab = sf.open(folder)
     said = {column: parse_bound(value) for column, value in through}
-    report = lab.advance(name, source, max_rows=max_rows, through=said)
+    report = lab.advance(name, source, max_rows=max_rows, through=said, forget_regions=forget_regions)
     _show_prepared(lab.table(name), report, as_json)
 
 

@@ -209,8 +209,8 @@ def lost_memory() -> EngineError:
         "SF-C248",
         "The regions that units were in before cannot be read, so no snapshot was made.",
         why="the table's snapshot is missing or damaged, or was made with another key or by another role",
-        try_="put it back from a copy; or lab.drop(…) and lab.register(…), and all regions go on from the "
-        "largest total",
+        try_="put it back from a copy; or lab.advance(…, forget_regions=True), and all regions go on from "
+        "the largest total",
     )
 
 

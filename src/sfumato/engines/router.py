@@ -65,15 +65,15 @@ class EngineRouter:
 
     def survey(self, source: Any, preparation: Preparation) -> SourceSurvey:
         """Return exact counts of what a source has, for the steward alone. Nothing is kept."""
-        host = find_host(source)
-        return self._engine(None if host is None else host.locate_snapshots(source)).survey(
-            source, preparation
-        )
+        return self._engine_at(source).survey(source, preparation)
+
+    def require_memory(self, source: Any, preparation: Preparation) -> None:
+        """Refuse if the memory of regions that `prepare` would carry on is lost. The source is not read."""
+        self._engine_at(source).require_memory(source, preparation)
 
     def list_columns(self, source: Any) -> dict[str, str]:
         """Return what kind of values each column of a source has, by the source's own types and no row."""
-        host = find_host(source)
-        return self._engine(None if host is None else host.locate_snapshots(source)).list_columns(source)
+        return self._engine_at(source).list_columns(source)
 
     def check(self, program: EngineProgram[Any]) -> None:
         """Raise EngineError unless the snapshots of a program can be opened now. No row is read."""
@@ -98,6 +98,11 @@ class EngineRouter:
         """Remove a snapshot; one that is not there is no error."""
         self._engine(self._known().get(snapshot)).erase(snapshot)
         self._forget(snapshot)
+
+    def _engine_at(self, source: Any) -> Engine:
+        """Return the engine that prepares a source."""
+        host = find_host(source)
+        return self._engine(None if host is None else host.locate_snapshots(source))
 
     def _engine(self, address: str | None) -> Engine:
         if address is None:

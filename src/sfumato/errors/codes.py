@@ -247,7 +247,7 @@ CODES: dict[str, str] = {
     "SF-C245": "Regions divide the units of a table by columns with public lists of values (sf.one_of) that are constant per unit, so that each unit is in one region. There may be 64 of them, by at most 4 columns, and each needs a name that the ledger can keep: no colon, and with the population's at most 200 characters.",
     "SF-C246": "Each unit of a population is in one region, and the rows of one table say in which. Questions about other tables are charged to all regions, unless they are joined with that table and WHERE leaves some out.",
     "SF-C247": 'Units that are pinned keep the region of the first snapshot that they were in, so regions must be declared too: sf.Unit("patient_id", max_rows=20, regions=["ward"], pinned=True).',
-    "SF-C248": "A new snapshot of a table with pinned regions carries on the memory of which region each unit was first in. It lies in the table's present snapshot, which cannot be read, or which was made with another key than the lab has now. Put the snapshot back from a copy. Or drop the table and register it again: memory then begins anew, and every region goes on from the largest total of all.",
+    "SF-C248": "A new snapshot of a table with pinned regions carries on the memory of which region each unit was first in. It lies in the table's present snapshot, which cannot be read, or which was made with another key than the lab has now. Put the snapshot back from a copy. Or advance with forget_regions=True: memory then begins anew, and every region goes on from the largest total of all.",
     # questions
     "SF-Q101": "The text is not valid SQL. The error gives the position if it is known.",
     "SF-Q102": "A question is a single SELECT statement, without UNION.",

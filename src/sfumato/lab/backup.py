@@ -1,4 +1,7 @@
-"""Backups of a lab's ledger, and their return. Snapshots are made again from their sources."""
+"""Backups of a lab's ledger, and their return. Snapshots are made again from their sources.
+
+Those of tables with pinned regions remember who was where, which no source says: keep copies of them too.
+"""
 
 from __future__ import annotations
 

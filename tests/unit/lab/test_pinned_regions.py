@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner
@@ -171,6 +173,26 @@ def test_a_crash_after_the_entry_begins_anew_from_the_largest(
     assert left(lab) == (700, 700, 600, 700)
 
 
+def test_after_a_crash_a_source_that_is_refused_stops_nobody(
+    lab: sf.Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(Catalog, "add_table", crash)
+        with pytest.raises(RuntimeError):
+            lab.advance("visits", make_visits(FIRST))
+    rounded = pa.table({"id": [1.5e18, 2.0], "ward": ["A", "B"], "cost": [1.0, 1.0]})
+    for _ in range(2):
+        with pytest.raises(UsageError, match="SF-C207"):
+            lab.advance("visits", rounded)
+        assert count(lab, "ward = 'A'") == 1
+    assert left(lab) == (900,) * 4
+    people = {at: "ABC"[at % 3] for at in range(100, 300)}
+    lab.advance("visits", make_visits({**people, 1: "A"}), max_rows=sf.choose(epsilon=50))
+    assert left(lab) == (850,) * 4
+    assert count(lab, "ward = 'A'") == 67
+    lab.ledger.verify()
+
+
 def crash(*_: object) -> None:
     raise RuntimeError("the power fails")
 
@@ -191,11 +213,35 @@ def test_without_what_was_remembered_there_is_no_new_snapshot(lab: sf.Lab, damag
                 "other",
             )
             path.write_bytes((path.parent / "other.duckdb").read_bytes())
-    with pytest.raises(EngineError, match="SF-C248"):
-        lab.advance("visits", make_visits(FIRST))
+    for more in ({}, {"max_rows": sf.choose(epsilon=50)}):
+        with pytest.raises(EngineError, match="SF-C248"):
+            lab.advance("visits", make_visits(FIRST), **more)
     assert lab.table("visits") == table
-    lab.drop("visits")
-    lab.register("visits", make_visits({1: "B"}), **SAID)
+    assert left(lab) == (1000,) * 4  # no bound was bought for a snapshot that there cannot be
+
+
+def test_memory_that_cannot_be_read_now_is_not_lost(lab: sf.Lab) -> None:
+    (path,) = (lab.folder / "snapshots").glob("*.duckdb")
+    with duckdb.connect(str(path)), pytest.raises(duckdb.Error, match="conflict"):
+        lab.advance("visits", make_visits(FIRST))
+    lab.advance("visits", make_visits(FIRST))
+
+
+@pytest.mark.parametrize("chosen", [False, True])
+def test_the_steward_may_begin_anew_from_the_largest(lab: sf.Lab, chosen: bool) -> None:
+    """After a disaster without snapshots, and also to have those back who have moved."""
+    people = {at: "ABC"[at % 3] for at in range(100, 300)}
+    count(lab, "ward = 'A'")
+    shutil.rmtree(lab.folder / "snapshots")
+    lab, more = sf.open(lab.folder), {"max_rows": sf.choose(epsilon=50)} if chosen else {}
+    lab.advance("visits", make_visits({**people, 1: "B"}), forget_regions=True, **more)
+    assert left(lab) == (850 if chosen else 900,) * 4
+    assert count(lab, "ward = 'B'") == 68
+    report = lab.advance("visits", make_visits({1: "A", 2: "C"}))
+    assert report is not None
+    assert report.survey.moved == 1
+    assert left(lab)[1:3] == ((850, 750) if chosen else (900, 800))
+    lab.ledger.verify()
 
 
 # ---- units without a row -----------------------------------------------------------------------------------
@@ -298,3 +344,7 @@ def test_the_command_line_declares_pinned_regions(tmp_path: Path) -> None:
     moved = run(main, ["table", "advance", *place, "--json"])
     assert json.loads(moved.stdout)["report"]["units_in_another_region"] == 0
     assert json.loads(moved.stdout)["unit"]["pinned"] is True
+    shutil.rmtree(tmp_path / "lab" / "snapshots")
+    lost = run(main, ["table", "advance", *place])
+    assert "or sfumato table advance NAME SOURCE --forget-regions, and all regions" in lost.output
+    assert run(main, ["table", "advance", *place, "--forget-regions"]).exit_code == 0

@@ -64,10 +64,14 @@ def test_regions_and_the_part_of_delta_are_declared_over_http(clinic: ServedClin
     account = clinic.send("GET", "/api/budget", "steward").json()["accounts"]["population:guests"]
     assert set(account["regions"]) == {"no region", "kind=a", "kind=b"}
     assert (account["side_delta"], account["pinned"]) == (2.5e-7, True)
-    report = clinic.send(
-        "POST", "/api/tables/guests/advance", "steward", json={"source": {"path": "deep/events.parquet"}}
-    ).json()
+    place, source = "/api/tables/guests/advance", {"source": {"path": "deep/events.parquet"}}
+    report = clinic.send("POST", place, "steward", json=source).json()
     assert '"units_in_another_region": 0' in json.dumps(report)
+    (snapshot,) = (clinic.lab.folder / "snapshots").glob("guests-*.duckdb")
+    snapshot.unlink()
+    assert clinic.send("POST", place, "steward", json=source).json()["code"] == "SF-C248"
+    anew = clinic.send("POST", place, "steward", json={**source, "forget_regions": True})
+    assert anew.status_code == 200, anew.text
     assert clinic.send("DELETE", "/api/tables/guests", "steward").status_code == 200
 
 

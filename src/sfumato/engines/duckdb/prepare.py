@@ -63,6 +63,15 @@ if TYPE_CHECKING:
     from sfumato.engines.snapshot import Preparation, SourceSurvey, StoredColumn
 
 
+_LOST = (
+    "database does not exist",
+    "not a valid DuckDB database file",
+    "Could not read enough bytes",
+    "Corrupt database file",
+)
+"""What DuckDB says of a file that is missing or damaged, and of no other trouble."""
+
+
 def build_snapshot(
     source: Any,
     preparation: Preparation | GraphPreparation,
@@ -94,6 +103,12 @@ def survey_source(source: Any, preparation: Preparation, folder: Path, threads: 
     """Return exact counts of what a declaration does to a source. Nothing is kept in the folder."""
     with _writer(folder, threads) as (connection, _), _opened(connection, source, preparation) as rows:
         return _survey(connection, preparation, rows)
+
+
+def require_memory(preparation: Preparation, folder: Path, threads: int | None) -> None:
+    """Refuse if the memory that is carried on is missing, damaged, or not of our key."""
+    with _writer(folder, threads) as (connection, _):
+        _open_memory(connection, preparation, folder)
 
 
 @contextmanager
@@ -268,8 +283,7 @@ def _keep(connection: DuckDBPyConnection, preparation: Preparation, path: Path) 
 
 def _keep_stayers(connection: DuckDBPyConnection, preparation: Preparation, path: Path) -> int:
     """Write `memory`, and of the units that were found those which are in the region that it says."""
-    nobody = f"CAST(md5('{derive_key(preparation, 'person')}:') AS UUID)"
-    earlier = _open_memory(connection, preparation, path, nobody)
+    earlier, nobody = _open_memory(connection, preparation, path.parent), _write_nobody(preparation)
     named, stayers = "found.named", "SELECT unit FROM found.stayers"
     connection.execute(
         f"CREATE TABLE {named} AS {write_named_regions(preparation, 'found.rows', 'found.units')}"
@@ -284,24 +298,29 @@ def _keep_stayers(connection: DuckDBPyConnection, preparation: Preparation, path
     return int(connection.execute(moved).fetchall()[0][0])
 
 
-def _open_memory(
-    connection: DuckDBPyConnection, preparation: Preparation, path: Path, nobody: str
-) -> str | None:
+def _write_nobody(preparation: Preparation) -> str:
+    """Write the digest of no identifier."""
+    return f"CAST(md5('{derive_key(preparation, 'person')}:') AS UUID)"
+
+
+def _open_memory(connection: DuckDBPyConnection, preparation: Preparation, folder: Path) -> str | None:
     """Return the name of the memory that is carried on, if there is one; it must be whole, and of our key."""
     import duckdb
 
     if preparation.memory is None or preparation.memory.earlier is None:
         return None
-    file = name_snapshot_file(path.parent, preparation.memory.earlier)
+    file = name_snapshot_file(folder, preparation.memory.earlier)
     try:
         connection.execute(f"ATTACH {quote_text(str(file))} AS earlier (READ_ONLY)")
         # Every column is read, so that a damaged block is found here.
-        ours = f"count(*) FILTER (person = {nobody}), count(COLUMNS(*))"
+        ours = f"count(*) FILTER (person = {_write_nobody(preparation)}), count(COLUMNS(*))"
         found = connection.execute(f"SELECT {ours} FROM earlier.memory").fetchall()  # noqa: S608
-    except duckdb.OutOfMemoryException:
-        raise
-    except duckdb.Error:
+    except (duckdb.CatalogException, duckdb.BinderException):  # a file without such a relation
         raise lost_memory() from None
+    except duckdb.Error as problem:
+        if any(words in str(problem) for words in _LOST):
+            raise lost_memory() from None
+        raise
     if found[0][0] != 1:
         raise lost_memory()
     return "earlier.memory"

@@ -72,6 +72,13 @@ def survey_source(source: str, preparation: Preparation) -> SourceSurvey:
         return _survey(connection, preparation, rows)
 
 
+def require_memory(preparation: Preparation, dsn: str, schema: str) -> None:
+    """Refuse if the memory that is carried on is missing, not ours to read, or not of our key."""
+    with open_writer(dsn) as connection:
+        _fill_keys(connection, preparation)
+        _find_memory(connection, preparation, schema)
+
+
 @contextmanager
 def _opened(connection: Connection[Any], address: Address, preparation: Preparation) -> Iterator[SourceScan]:
     """Open the columns that are declared, and the lists of values. What PostgreSQL says is not shown."""

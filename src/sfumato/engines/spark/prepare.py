@@ -101,6 +101,16 @@ def survey_source(
             session.catalog.dropTempView(view)
 
 
+def require_memory(preparation: Preparation, session: SparkSession, place: SnapshotPlace) -> None:
+    """Refuse if the memory that is carried on is missing, not whole, or not of our key."""
+    name = f"memory_{secrets.token_hex(8)}"
+    try:
+        _fill_keys(session, preparation, name)
+        _find_memory(session, preparation, place, _name_nobody(name))
+    finally:
+        session.catalog.dropTempView(_name_keys(name))
+
+
 def _survey(
     session: SparkSession,
     preparation: Preparation,
@@ -300,7 +310,7 @@ def _find_memory(
 
     It must be whole, too: Spark does not notice if one of its files is gone, so units are counted.
     """
-    from pyspark.errors import PySparkException
+    from pyspark.errors import AnalysisException
 
     if preparation.memory is None or preparation.memory.earlier is None:
         return None
@@ -309,8 +319,12 @@ def _find_memory(
         earlier = place.read(session, before, "memory")
         ours = session.sql(f"SELECT 1 FROM {earlier} WHERE person = {nobody}").count()  # noqa: S608
         counts = _count(session, place, before, "memory"), place.description(session, before)["remembered"]
-    except (OSError, KeyError, PySparkException):
+    except (FileNotFoundError, KeyError, ValueError, AnalysisException):
         raise lost_memory() from None
+    except Exception as problem:  # of several libraries, for one and the same damaged file
+        if "FAILED_READ_FILE" in str(problem):
+            raise lost_memory() from None
+        raise
     if ours != 1 or counts[0] != counts[1]:
         raise lost_memory()
     return earlier

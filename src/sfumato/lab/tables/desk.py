@@ -12,7 +12,7 @@ from sfumato.curator.catalog.leftovers import PATIENCE, change_alone
 from sfumato.curator.catalog.public_facts import count_public_facts, require_rows
 from sfumato.curator.catalog.schema_file import Schema
 from sfumato.curator.payer import population_account
-from sfumato.errors import PolicyError
+from sfumato.errors import LedgerError, PolicyError
 from sfumato.files.disk_errors import name_disk_errors
 from sfumato.lab.analysts import grant_later
 from sfumato.lab.blocks import declare_blocks, move_through, open_blocks
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from sfumato.curator.catalog.columns import DeclaredColumn, UnboundedColumn
     from sfumato.curator.payer import LabAccess
     from sfumato.engines.router import EngineRouter
+    from sfumato.engines.snapshot import Preparation
     from sfumato.ledger import Ledger
     from sfumato.ledger.api import SnapshotRead
     from sfumato.privacy.bound_choice import BoundChoice
@@ -174,6 +175,7 @@ class TableDesk(ABC):
         max_rows: int | BoundChoice | None = None,
         rows: int | None = None,
         through: Mapping[str, Any] | None = None,
+        forget_regions: bool = False,
     ) -> SourceReport | None:
         """Make the table's next snapshot, with the same promises unless others are given.
 
@@ -186,17 +188,19 @@ class TableDesk(ABC):
 
         People may have moved between regions: where the table declares them, each has spent as much from now
         on as the one that had spent most. Where they are pinned nobody moves, and each goes on from its own:
-        people whose rows name another region than in their first snapshot are left out.
+        people whose rows name another region than in their first snapshot are left out. With
+        `forget_regions=True` everyone begins anew, in the region that the source says, as where they are not
+        pinned: so a table goes on whose snapshot is lost, and who has moved is there again.
         """
         with self._changing():
             old = self._catalog.find_table(name)
             unit = old.protects if max_rows is None else with_max_rows(old, max_rows)
             promised = dict(old.columns if columns is None else columns)
             public_rows = None if old.is_public else old.public_rows if rows is None else rows
-            before = self._catalog.contents.read_of(old)
-            self.ledger.require_newest(before)  # before rows are prepared
+            self._require_newest(old)  # before rows are prepared
             said = Schema(unit, promised, None, old.neighbours, public_rows)
-            said, chosen = self._bought(old.name, said, source, old)
+            followed = None if forget_regions else old
+            said, chosen = self._bought(old.name, said, source, old, followed)
             before = self._catalog.contents.read_of(old)
             table = declare_table(old.name, said.unit, said.columns, old.neighbours, public_rows)
             kept = replace(table, pace=old.pace, through=old.through, blocks=old.blocks)
@@ -204,7 +208,7 @@ class TableDesk(ABC):
             moved = move_through(kept, through or {})
             open_blocks(self.ledger, self._catalog.contents, moved)
             moved = replace(moved, home=self.engine.home(source))
-            remembered = old if moved.can_remember(old) else None
+            remembered = followed if followed is not None and moved.can_remember(followed) else None
             prepared, report = self._prepared(moved, source, remembered)
             self._note_newest(prepared, before, remembered)
             self._catalog.add_table(prepared)
@@ -259,13 +263,35 @@ class TableDesk(ABC):
         """Allow one change at a time, and erase snapshots of no use before it and after."""
         return change_alone(self._catalog, self.engine, patience)
 
+    def _require_newest(self, old: Table) -> None:
+        """Refuse a table whose snapshot another has replaced.
+
+        The ledger may have noted a snapshot that was never finished, because the lab was killed. The catalog
+        names only the one that was begun last, so the old one is noted again before another is begun.
+        """
+        begun = self._catalog.contents.read_of(old)
+        self.ledger.require_newest(begun)
+        if not old.identity:
+            return  # older than identities, so nothing names it
+        try:
+            self.ledger.require_newest(replace(begun, begun=""))
+        except LedgerError:
+            self.ledger.note_snapshot(old.name, old.identity, begun)
+
     def _bought(
-        self, name: str, said: Schema, source: Any, old: Table | None = None
+        self,
+        name: str,
+        said: Schema,
+        source: Any,
+        old: Table | None = None,
+        followed: Table | None = None,
     ) -> tuple[Schema, tuple[ChosenBound, ...]]:
         """Return a declaration with every bound that was to be chosen bought, and what was paid for them."""
         choices = list_choices(said)
         if not choices:
             return said, ()
+        if followed is not None and followed.pins_units:
+            self._require_memory(followed, said, source)
         table, agreed = self._declared(name, widen_schema(said), old)
         plan_choices(table, choices)  # what no ε could serve is refused before rows are prepared
         prepared, _ = self._prepared(table, source)
@@ -280,6 +306,14 @@ class TableDesk(ABC):
                 mine = self._catalog.contents.read_of(prepared)
                 self.ledger.note_snapshot(name, old.identity, mine)
         return apply_bounds(said, bounds), chosen
+
+    def _require_memory(self, old: Table, said: Schema, source: Any) -> None:
+        """Refuse if a new snapshot of these words would carry on the memory of an old one that is lost."""
+        unit, columns = with_max_rows(old, 1), widen_schema(said).columns
+        table = declare_table(old.name, unit, columns, old.neighbours, said.rows)
+        if replace(table, home=self.engine.home(source)).can_remember(old):
+            preparation = table.make_preparation(read_ranking_key(self.folder), old)
+            self.engine.require_memory(source, cast("Preparation", preparation))
 
     def _open_account(self, table: Table, agreed: Budget | None) -> None:
         """Open the account of a table's population, with the quotas that were granted for later."""

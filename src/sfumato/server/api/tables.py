@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Path, Query, Request
 from fastapi.concurrency import run_in_threadpool
-from pydantic import Field, StrictInt, StrictStr
+from pydantic import Field, StrictBool, StrictInt, StrictStr
 from starlette.responses import PlainTextResponse
 
 from sfumato.server.access import Role, Visitor, allow
@@ -79,6 +79,7 @@ class AdvanceBody(DraftBody):
 
     through: dict[StrictStr, StrictStr] | None = Field(None, max_length=10)
     max_rows: Annotated[StrictInt, Field(ge=1)] | RowsChoiceBody | None = None
+    forget_regions: StrictBool = False
 
 
 @router.post(
@@ -146,7 +147,9 @@ def advance(name: Name, body: AdvanceBody, visitor: Steward, context: Context) -
     """Make the table's next snapshot; return what the declaration did to its rows."""
     said = body.max_rows
     rows = said.model_dump(exclude_none=True) if isinstance(said, RowsChoiceBody) else said
-    report = tables.advance_table(context, name, body.source.model_dump(), body.through, rows)
+    report = tables.advance_table(
+        context, name, body.source.model_dump(), body.through, rows, forget_regions=body.forget_regions
+    )
     return {"table": name, "report": report, "chosen": tables.list_chosen(context, name)}
 
 

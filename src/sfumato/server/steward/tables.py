@@ -70,12 +70,16 @@ def advance_table(
     source: Mapping[str, str],
     through: Mapping[str, str] | None = None,
     max_rows: int | dict[str, Any] | None = None,
+    *,
+    forget_regions: bool = False,
 ) -> Any:
     """Make the next snapshot of a table; return what the declaration did to its rows."""
     rows = _read_choice(max_rows) if isinstance(max_rows, dict) else max_rows
     moments = {column: parse_moment(text) or text for column, text in (through or {}).items()}
     with open_source(context, source, erase=True) as rows_at, hush_steward_warnings():
-        report = context.lab.advance(name, rows_at, max_rows=rows, through=moments or None)
+        report = context.lab.advance(
+            name, rows_at, max_rows=rows, through=moments or None, forget_regions=forget_regions
+        )
     return None if report is None else report.to_dict()
 
 
