@@ -121,7 +121,11 @@ class RangeSums:
         # Cornish and Fisher's expansion: a sum of few Laplace noises has heavier tails than a normal law.
         heavier = np.divide(fourth, second**2, out=np.zeros_like(second), where=second > 0)
         stretch = z + (z**3 - 3 * z) * self.noise.moments.excess * heavier / 24
-        return np.asarray(stretch * np.sqrt(second * self.noise.moments.variance))
+        smooth = stretch * np.sqrt(second * self.noise.moments.variance)
+        # Coarse noise goes in steps, and a sum reaches no less far than the noise with the largest weight.
+        return np.asarray(
+            np.maximum(smooth, np.abs(weights).max(axis=-1) * self.noise.half_width(confidence))
+        )
 
     def _noisy(self, counts: IntArray, source: BitSource) -> list[IntArray]:
         levels = self.tree.sum_levels(counts)
