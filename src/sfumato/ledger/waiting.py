@@ -79,7 +79,9 @@ class HolderLock:
             os.close(file)
 
     def __del__(self) -> None:
-        self.drop()
+        # As the interpreter ends, modules lose their names first; the system then closes the file.
+        if Lock is not None:
+            self.drop()
 
     def _lock_byte(self, path: Path) -> None:
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
