@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pytest
 from pyarrow import types
 
 from sfumato.engines.duckdb import DuckDBEngine
@@ -121,3 +123,20 @@ def load(dsn: str, name: str, source: pa.Table) -> None:
         with connection.cursor() as cursor, cursor.copy(f'COPY "{name}" FROM STDIN') as copy:
             for row in zip(*(column.to_pylist() for column in source.columns), strict=True):
                 copy.write_row(row)
+
+
+def find_loader(engine: str, request: pytest.FixtureRequest) -> Callable[[pa.Table], Any]:
+    """Return how a table becomes one that this engine has."""
+    if engine == "DuckDB":
+        return lambda table: table
+    if engine == "Spark":
+        session = request.getfixturevalue("spark")
+        return lambda table: session.createDataFrame(table)
+    address = request.getfixturevalue("postgres")
+
+    def loaded(table: pa.Table) -> str:
+        name = f"t_{secrets.token_hex(6)}"
+        load(address, name, table)
+        return f"{address}#public.{name}"
+
+    return loaded

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
-from conformance.both_engines import load
+from conformance.both_engines import find_loader, load
 from conformance.heavy import Neighbour, draw_question, find_outcome, find_slot, make_neighbours
 from sfumato.curator.payer import Payer
 from sfumato.curator.plan.work import MOST_BYTES, MOST_OPERATIONS
@@ -159,28 +159,12 @@ def _lab(folder: Path, heavy: bool, source: Callable[[pa.Table], Any], graphs: b
     return lab
 
 
-def _source(engine: str, request: pytest.FixtureRequest) -> Callable[[pa.Table], Any]:
-    if engine == "DuckDB":
-        return lambda table: table
-    if engine == "Spark":
-        session = request.getfixturevalue("spark")
-        return lambda table: session.createDataFrame(table)
-    address = request.getfixturevalue("postgres")
-
-    def loaded(table: pa.Table) -> str:
-        name = f"t_{secrets.token_hex(6)}"
-        load(address, name, table)
-        return f"{address}#public.{name}"
-
-    return loaded
-
-
 APART = {"Spark": (pytest.mark.xdist_group("spark"), pytest.mark.slow)}
 
 
 @pytest.mark.parametrize("engine", [pytest.param(each, marks=APART.get(each, ())) for each in ENGINES])
 def test_every_kind_has_the_same_outcome(engine: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    source, graphs = _source(engine, request), engine == "DuckDB"
+    source, graphs = find_loader(engine, request), engine == "DuckDB"
     labs = [_lab(tmp_path / str(heavy), heavy, source, graphs) for heavy in (False, True)]
     for support in (each for each in SUPPORT if engine not in each.lacking):
         spend = {"delta": 1e-6} if "discovered" in support.question else {}

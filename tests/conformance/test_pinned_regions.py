@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable
 from hashlib import md5
 from pathlib import Path
@@ -14,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
-from conformance.both_engines import load
+from conformance.both_engines import find_loader
 from sfumato.engines.ingest import derive_key
 from sfumato.engines.postgres.prepare import name_table
 from sfumato.engines.program import CellKey, CellSums, Counted
@@ -60,20 +59,7 @@ def engine(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def load_source(engine: str, request: pytest.FixtureRequest) -> Callable[[pa.Table], Any]:
-    """How a table becomes one that the engine has."""
-    if engine == "DuckDB":
-        return lambda table: table
-    if engine == "Spark":
-        session = request.getfixturevalue("spark")
-        return lambda table: session.createDataFrame(table)
-    address = request.getfixturevalue("postgres")
-
-    def loaded(table: pa.Table) -> str:
-        name = f"t_{secrets.token_hex(6)}"
-        load(address, name, table)
-        return f"{address}#public.{name}"
-
-    return loaded
+    return find_loader(engine, request)
 
 
 def read_memory(lab: sf.Lab, request: pytest.FixtureRequest, engine: str) -> list[tuple[Any, ...]]:

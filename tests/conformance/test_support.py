@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import datetime
 import random
-import secrets
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from conformance.both_engines import load
+from conformance.both_engines import find_loader
 from sfumato.engines.support import ENGINES, SUPPORT
 from sfumato.errors import SfumatoError
 
@@ -40,29 +38,12 @@ COLUMNS = {
 }
 
 
-def _source(engine: str, request: pytest.FixtureRequest) -> Callable[[pa.Table], Any]:
-    """How a table becomes one that this engine has."""
-    if engine == "DuckDB":
-        return lambda table: table
-    if engine == "Spark":
-        session = request.getfixturevalue("spark")
-        return lambda table: session.createDataFrame(table)
-    address = request.getfixturevalue("postgres")
-
-    def loaded(table: pa.Table) -> str:
-        name = f"t_{secrets.token_hex(6)}"
-        load(address, name, table)
-        return f"{address}#public.{name}"
-
-    return loaded
-
-
 APART = {"Spark": pytest.mark.xdist_group("spark")}
 
 
 @pytest.mark.parametrize("engine", [pytest.param(each, marks=APART.get(each, ())) for each in ENGINES])
 def test_what_the_page_says(engine: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    source = _source(engine, request)
+    source = find_loader(engine, request)
     lab, budget = sf.create(tmp_path / "lab"), sf.Budget(epsilon=10**6, delta=1e-4)
     unit = sf.Unit("who", max_rows=3, of="people")
     lab.register("visits", source(VISITS), unit=unit, columns=COLUMNS, budget=budget)

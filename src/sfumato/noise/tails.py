@@ -14,6 +14,8 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+FEW_DRAWS = 32
+"""Draws beyond an end from which on they tell where it is. With fewer, the tail is continued."""
 _FACTOR = 8.0
 """By how much the two risks differ that a tail is continued from."""
 

@@ -23,7 +23,7 @@ from sfumato.curator.answers.laws.drawn_noise import (
     sum_half_width,
 )
 from sfumato.noise import GaussianNoise
-from sfumato.noise.tails import continue_tail
+from sfumato.noise.tails import FEW_DRAWS, continue_tail
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -39,8 +39,6 @@ _POINTS = 2**12
 _FINE_POINTS = 2**16
 """Number of draws where one set of them serves all cells, or where there are few cells, as in a quote."""
 _FEW_CELLS = 4
-_FEW = 32
-"""Draws beyond an end from which on they tell where it is. With fewer, the tail is continued."""
 _BLOCK = 2**15
 """Number of doubles held at a time: few enough for a processor's cache."""
 _LEAST = 1e-300
@@ -204,7 +202,7 @@ def _half_width(law: NoiseLaw, confidence: float) -> float:
         enough = math.ceil((1 - risk) * _FINE_POINTS) - 1
         return float(np.partition(sizes, enough)[enough])
 
-    return float(continue_tail(find, 1 - confidence, _FEW / _FINE_POINTS))
+    return float(continue_tail(find, 1 - confidence, FEW_DRAWS / _FINE_POINTS))
 
 
 def find_alike(law: NoiseLaw) -> tuple[float, DrawnNoise, int] | None:
@@ -264,7 +262,7 @@ def _exact(
 def _outside(ends: Ends, confidence: float) -> Ends:
     """Return the ends that leave out equal shares of the draws; a draw without a number may be anything."""
     count = ends[0].shape[1]
-    found = continue_tail(lambda risk: np.stack(_leave_out(ends, risk)), 1 - confidence, _FEW / count)
+    found = continue_tail(lambda risk: np.stack(_leave_out(ends, risk)), 1 - confidence, FEW_DRAWS / count)
     return found[0], found[1]
 
 

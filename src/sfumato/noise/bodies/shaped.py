@@ -14,7 +14,7 @@ from sfumato.errors import UsageError
 from sfumato.noise.audit_hook import observed
 from sfumato.noise.sampling.bits import OS
 from sfumato.noise.sampling.integers import add_noise, parse_integers
-from sfumato.noise.tails import continue_tail
+from sfumato.noise.tails import FEW_DRAWS, continue_tail
 from sfumato.privacy.events import KNorm
 from sfumato.privacy.exact import parse_confidence
 
@@ -35,8 +35,6 @@ _BLOCK = 2**18
 """About how many numbers are drawn at a time (benchmarks/noise.py)."""
 _POINTS = 2**16
 """Draws that stand for the law of several sums together."""
-_FEW = 32
-"""Draws beyond an end from which on they tell where it is."""
 _SEED = 20260
 
 
@@ -155,7 +153,7 @@ class ShapedNoise(JointNoise):
         def find(risk: float) -> float:
             return float(sizes[max(math.ceil((1 - risk) * _POINTS) - 1, 0)])
 
-        return float(continue_tail(find, _risk(confidence), _FEW / _POINTS))
+        return float(continue_tail(find, _risk(confidence), FEW_DRAWS / _POINTS))
 
     def draw_points(self, count: int) -> Floats:
         """Return draws of the same law from a fixed seed, one column each. They protect no one.

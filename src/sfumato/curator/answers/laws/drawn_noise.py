@@ -189,8 +189,9 @@ def _narrow(noise: DrawnNoise) -> LaplaceNoise | GaussianNoise | BodyCoordinate 
     """
     if isinstance(noise, LaplaceNoise):
         return LaplaceNoise(Fraction(_SHAPE_SCALE)) if noise.scale > _SHAPE_SCALE else noise
-    whole = isinstance(noise, GaussianNoise | BodyCoordinate)
-    return noise if whole and noise.moments.variance <= _WIDE**2 else None  # type: ignore[return-value]
+    if isinstance(noise, GaussianNoise | BodyCoordinate) and noise.moments.variance <= _WIDE**2:
+        return noise
+    return None
 
 
 @lru_cache(maxsize=64)
@@ -211,9 +212,10 @@ def lattice_half_width(
     """
     step, factors = _find_lattice([abs(weight) for weight in weights if weight])
     drawn = [noise for noise, weight in zip(noises, weights, strict=True) if weight]
-    if not step or any(_narrow(noise) != noise for noise in drawn):
+    narrow = [each for noise in drawn if (each := _narrow(noise)) is not None and each == noise]
+    if not step or len(narrow) < len(drawn):
         return None
-    masses = [_list_masses(noise) for noise in drawn]  # type: ignore[arg-type]
+    masses = [_list_masses(noise) for noise in narrow]
     reach = sum(factor * len(own) for factor, own in zip(factors, masses, strict=True))
     if 2 * reach > _MOST:
         return None
