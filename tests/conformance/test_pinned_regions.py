@@ -51,7 +51,7 @@ def make_source(places: dict[int, Place]) -> pa.Table:
 
 
 @pytest.fixture(
-    params=["DuckDB", "PostgreSQL", pytest.param("Spark", marks=pytest.mark.xdist_group("spark"))]
+    params=["DuckDB", "PostgreSQL", pytest.param("Spark", marks=pytest.mark.with_spark)]
 )
 def engine(request: pytest.FixtureRequest) -> str:
     return str(request.param)
