@@ -11,9 +11,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+import numpy.random  # noqa: F401  draws when it is imported, which must not shift the draws of a test
 import pytest
 from hypothesis import HealthCheck, settings
-
 from seeded import seeded_bytes
 
 if TYPE_CHECKING:
@@ -51,23 +51,24 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Give the tests of a file to one worker, and all tests with Spark or with a browser to one worker each."""
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group(_group(item)))
+    """Give each file to one worker, and all tests with Spark or with a browser to one worker each."""
+    groups = {item: _group(item) for item in items}
+    for item, group in groups.items():
+        item.add_marker(pytest.mark.xdist_group(group))
     seed = config.getoption("--shuffle")
     if seed is not None:
         chance = random.Random(seed)
         chance.shuffle(items)
-        places = {name: chance.random() for name in sorted({_group(item) for item in items})}
-        items.sort(key=lambda item: places[_group(item)])
-    items.sort(key=lambda item: LONG.index(_group(item)) if _group(item) in LONG else len(LONG))
+        places = {group: chance.random() for group in sorted({*groups.values()})}
+        items.sort(key=lambda item: places[groups[item]])
+    items.sort(key=lambda item: LONG.index(groups[item]) if groups[item] in LONG else len(LONG))
 
 
 def _group(item: pytest.Item) -> str:
     if item.get_closest_marker("with_spark") or "spark" in getattr(item, "fixturenames", ()):
         return "spark"
-    file = item.path.relative_to(ROOT)
-    return "web" if file.is_relative_to("tests/web") else file.as_posix()
+    file = item.nodeid.partition("::")[0]
+    return "web" if file.startswith("tests/web/") else file
 
 
 @pytest.hookimpl(wrapper=True)

@@ -2,10 +2,10 @@
 
     python tools/run_tests.py [options of pytest]
 
-The run gets one temporary folder, in memory if there is room, which is removed at the end. Processes that tests
-start become descendants of this one even if their parents die (PR_SET_CHILD_SUBREAPER), so that it finds and
-ends all of them, also after a failure or a kill of pytest. If a run that passed leaves something behind, this
-command names it and fails. Folders and processes of earlier runs that were killed themselves are removed first.
+The run gets one temporary folder, in memory if there is room, which is removed at the end. Processes that
+tests start stay descendants of this one even if their parents die (PR_SET_CHILD_SUBREAPER), so that it finds
+and ends all of them, also after a failure or a kill of pytest. If a run that passed leaves something behind,
+this command names it and fails. What earlier runs left that were killed themselves is removed first.
 
 Processes are looked for on Linux only.
 """
@@ -60,7 +60,8 @@ def main(arguments: list[str]) -> int:
 
 
 def _run_pytest(arguments: list[str], folder: Path) -> int:
-    environment = os.environ | {"TMPDIR": str(folder), "SPARK_LOCAL_DIRS": str(folder)}
+    caches = {"SPARK_LOCAL_DIRS": folder / "spark", "TORCHINDUCTOR_CACHE_DIR": folder / "torch"}
+    environment = os.environ | {"TMPDIR": str(folder)} | {name: str(path) for name, path in caches.items()}
     if "--unseeded" not in arguments:
         environment.setdefault("PYTHONHASHSEED", "0")
     process = subprocess.Popen([sys.executable, "-m", "pytest", *arguments], env=environment)
@@ -118,7 +119,9 @@ def _descendants() -> list[tuple[int, str]]:
 
 def _read_command(pid: int) -> str:
     with suppress(OSError):
-        return (_PROC / str(pid) / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+        return (
+            (_PROC / str(pid) / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+        )
     return ""
 
 
@@ -145,9 +148,9 @@ def _listening_ports() -> dict[str, int]:
 
 
 def _list_entries(folder: Path) -> list[str]:
-    """Return a line for each entry that is not pytest's own."""
+    """Return a line for each entry that is not pytest's own or a cache."""
     names = sorted(entry.name for entry in folder.iterdir() if not entry.name.startswith("pytest-of-"))
-    return [f"folder or file {name}" for name in names if name != "lock"]
+    return [f"folder or file {name}" for name in names if name not in ("lock", "spark", "torch")]
 
 
 def _end(pids: list[int]) -> None:

@@ -85,8 +85,9 @@ class Server:
 
     def start(self, *settings: str) -> None:
         """With settings such as fsync=off beside those of the test."""
-        ours = f"-k {self.folder} -c listen_addresses='' -c max_connections=100"
-        options = " ".join([ours, *(f"-c {each}" for each in settings)])
+        # Shared memory of the type "posix" would stay in /dev/shm after a kill.
+        ours = ("listen_addresses=''", "max_connections=100", "dynamic_shared_memory_type=mmap")
+        options = " ".join([f"-k {self.folder}", *(f"-c {each}" for each in (*ours, *settings))])
         arguments = ("-D", str(self.folder / "data"), "-l", str(self.folder / "log"), "-o", options)
         self.run("pg_ctl", *arguments, "-w", "-t", "60", "start")
 
@@ -159,8 +160,8 @@ def _serve() -> Server:
 def end_all() -> None:
     """Stop and remove the shared servers.
 
-    Called at the end of the session and not by `atexit`: xdist kills a worker that takes more than ten seconds
-    to exit, and a server that was still running would stay.
+    Called at the end of the session and not by `atexit`: xdist kills a worker that takes more than ten
+    seconds to exit, and its servers would stay.
     """
     while _started:
         server = _started.pop()

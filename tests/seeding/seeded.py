@@ -1,9 +1,9 @@
 """Random bytes that depend on the name of a test only, instead of the operating system's.
 
-A suite of thousands of statistical tests would fail now and then even if each test failed once in a million
-runs, and nobody could tell such a failure from a mistake. `seeded_bytes` therefore seeds everything that draws
-randomness in Python: `os.urandom`, `secrets`, `random`, NumPy and torch. Processes that a test forks or starts
-get a stream each: forks through `os.register_at_fork`, new interpreters through the variable
+A suite of thousands of statistical tests would fail now and then even if each test failed once in a
+million runs, and nobody could tell such a failure from a mistake. `seeded_bytes` therefore seeds everything
+that draws randomness in Python: `os.urandom`, `secrets`, `random`, NumPy and torch. Processes that a test
+forks or starts get a stream each: forks through `os.register_at_fork`, new interpreters through the variable
 SFUMATO_TEST_STREAM, which `sitecustomize.py` in this folder reads. `pytest --unseeded` keeps the operating
 system's randomness; `make slow` uses it.
 """

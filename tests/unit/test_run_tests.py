@@ -19,7 +19,12 @@ CAREFUL = "def test_nothing(tmp_path): (tmp_path / 'x').touch()"
 CARELESS = """
 import os, subprocess, sys, tempfile
 
-LISTEN = "import socket, time; s = socket.create_server(('127.0.0.1', 0)); print(flush=True); time.sleep(1000)"
+LISTEN = '''
+import socket, time
+server = socket.create_server(("127.0.0.1", 0))
+print(flush=True)
+time.sleep(1000)
+'''
 
 def test_leaves_things(tmp_path):
     folder = tempfile.mkdtemp(prefix="forgotten")
@@ -34,7 +39,8 @@ def run(folder: Path, test: str) -> subprocess.Popen[str]:
     (folder / "test_it.py").write_text(test)
     (folder / "pytest.ini").write_text("[pytest]\n")
     short = "import run_tests; run_tests.SECONDS_TO_END = 0.5; run_tests.MEMORY_NEEDED = 1 << 62"
-    code = f"import sys; sys.path.insert(0, {str(ROOT / 'tools')!r}); {short}; sys.exit(run_tests.main(sys.argv[1:]))"
+    path = f"import sys; sys.path.insert(0, {str(ROOT / 'tools')!r})"
+    code = f"{path}; {short}; sys.exit(run_tests.main(sys.argv[1:]))"
     told = ["-q", "-s", "-p", "no:cacheprovider", "test_it.py"]
     environment = os.environ | {"TMPDIR": str(folder)}
     return subprocess.Popen(
