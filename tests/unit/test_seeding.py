@@ -11,9 +11,9 @@ import uuid
 
 import numpy as np
 import pytest
+from seeded import seeded_bytes
 
 import sfumato as sf
-from seeded import seeded_bytes
 
 torch = pytest.importorskip("torch")
 
