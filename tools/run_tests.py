@@ -96,8 +96,8 @@ def _wait_for_descendants() -> list[str]:
     signal.alarm(0)
     until = time.monotonic() + SECONDS_TO_END
     while (left := _descendants()) and time.monotonic() < until:
-        _reap()
         time.sleep(0.05)
+    _reap()
     ports = _listening_ports()
     return [_describe(pid, command, ports) for pid, command in left]
 
