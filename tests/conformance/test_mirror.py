@@ -139,7 +139,7 @@ def test_wrong_addresses(lab: Lab, postgres: str, database: psycopg.Connection) 
         lab.mirror("postgresql://nobody@/none?host=/nowhere#feeds")
     database.execute("CREATE ROLE bi LOGIN")
     with pytest.raises(PolicyError, match="SF-F113"):
-        lab.mirror(postgres.replace("steward@", "bi@") + "#feeds")
+        lab.mirror(postgres.replace("postgres@", "bi@") + "#feeds")
 
 
 def test_the_command(lab: Lab, postgres: str, database: psycopg.Connection) -> None:

@@ -50,9 +50,7 @@ def make_source(places: dict[int, Place]) -> pa.Table:
     return pa.Table.from_pylist([dict(zip(("who", "cost", "ward", "sex"), row, strict=True)) for row in rows])
 
 
-@pytest.fixture(
-    params=["DuckDB", "PostgreSQL", pytest.param("Spark", marks=pytest.mark.xdist_group("spark"))]
-)
+@pytest.fixture(params=["DuckDB", "PostgreSQL", pytest.param("Spark", marks=pytest.mark.with_spark)])
 def engine(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

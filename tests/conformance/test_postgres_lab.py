@@ -182,7 +182,7 @@ def test_missing_rights_are_named_with_the_sql_that_grants_them(
 ) -> None:
     role = f"reader_{secrets.token_hex(4)}"
     execute(postgres, f"CREATE ROLE {role} LOGIN")
-    theirs = source.replace("steward@", f"{role}@")
+    theirs = source.replace("postgres@", f"{role}@")
     with pytest.raises(PolicyError, match="SF-C210") as refused:
         lab.register("visits", theirs, **SAID)
     assert "GRANT SELECT" in refused.value.facts["try"]

@@ -308,6 +308,7 @@ def test_a_java_that_spark_cannot_use_is_said(
 
     monkeypatch.setattr(connection, "_is_running", lambda: False)
     monkeypatch.setattr(java, "_of_the_wheel", lambda: None)
+    java._read_version.cache_clear()  # pytest may use the same folder for the next Java
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     monkeypatch.delenv("JAVA_HOME", raising=False)
     if says is not None:

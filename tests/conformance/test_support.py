@@ -38,7 +38,7 @@ COLUMNS = {
 }
 
 
-APART = {"Spark": pytest.mark.xdist_group("spark")}
+APART = {"Spark": pytest.mark.with_spark}
 
 
 @pytest.mark.parametrize("engine", [pytest.param(each, marks=APART.get(each, ())) for each in ENGINES])

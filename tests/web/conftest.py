@@ -47,14 +47,6 @@ _PATIENCE = 60_000
 """Milliseconds that a page may take, however busy the machine is."""
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """One process has all tests of the browser, so that there is one browser and one server."""
-    for item in items:
-        if item.path.is_relative_to(HERE) and not item.get_closest_marker("xdist_group"):
-            item.add_marker(pytest.mark.xdist_group("web"))
-
-
 @dataclass(frozen=True)
 class LabServer:
     """A server that runs in a process of its own, and the lab that it serves."""

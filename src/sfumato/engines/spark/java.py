@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
 import shutil
@@ -87,6 +88,7 @@ def _of_the_wheel() -> Path | None:
 def make_shim(java: Path) -> Path:
     """Return a home of Java, for this process, whose program drops the option that a small Java lacks."""
     home = Path(tempfile.mkdtemp(prefix="sfumato-java-"))
+    atexit.register(shutil.rmtree, home, ignore_errors=True)
     program = home / "bin" / "java"
     program.parent.mkdir()
     program.write_text(_SHIM.format(module=_LEFT_OUT, java=f"'{java}'"), encoding="utf-8")
