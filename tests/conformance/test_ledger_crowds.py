@@ -43,8 +43,8 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
 
 @pytest.fixture
 def ledger(store: Store) -> Iterator[Ledger]:
-    """Without waiting: what is not there at once is refused at once."""
-    with closing(store.create(timeout=0)) as ledger:
+    """One account, whose budget is ε = 1."""
+    with closing(store.create(timeout=60)) as ledger:
         ledger.open_account(PEOPLE, Budget(1))
         yield ledger
 
@@ -217,7 +217,7 @@ def test_kill_nine_at_every_step(store: Store, ledger: Ledger, step: str, rounds
         assert count(ledger) == ((number + 1) * charges, (number + 1) * releases)
     assert len(ledger.list_accounts()) == 1 + rounds * accounts
     assert ledger.read_spent(PEOPLE).pure == rounds * charges * 10**6
-    with closing(store.open(timeout=0)) as reopened:
+    with closing(store.open(timeout=60)) as reopened:
         answered = [
             reopened.find_release(hash_text(f"question {number}")) is not None for number in range(rounds)
         ]
