@@ -52,7 +52,6 @@ SHARES = (("quote", 0.70), ("release", 0.05), ("replay", 0.25))
 SAID = {
     "SF-X901": "charged, not answered",
     "SF-L107": "charged, not answered yet",
-    "SF-L124": "charged, cut off by a kill",
 }
 """Constant sentences after a charge. Without kills there must be none."""
 BARE = """

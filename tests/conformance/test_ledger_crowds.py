@@ -18,14 +18,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.conformance.stores import KINDS, Store, store_of
+from tests.unit.interruption import interrupt_at
 
 from sfumato.errors import BudgetError, LedgerError
 from sfumato.ledger import Charge, Charged, Ledger, Released, failpoints, transaction
 from sfumato.privacy import Budget, Pure, price
+from sfumato.privacy.account import NOTHING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from sfumato.privacy.account import Cost
 
 PEOPLE = "population:patient_id"
 HUNDREDTH = price(Pure(Fraction(1, 100)))
@@ -39,8 +43,8 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
 
 @pytest.fixture
 def ledger(store: Store) -> Iterator[Ledger]:
-    """Without waiting: what is not there at once is refused at once."""
-    with closing(store.create(timeout=0)) as ledger:
+    """One account, whose budget is ε = 1."""
+    with closing(store.create(timeout=60)) as ledger:
         ledger.open_account(PEOPLE, Budget(1))
         yield ledger
 
@@ -49,8 +53,8 @@ def hash_text(name: str) -> str:
     return sha256(name.encode()).hexdigest()
 
 
-def ask(name: str, key: str | None = None) -> Charge:
-    return Charge((PEOPLE,), HUNDREDTH, hash_text(name), {"table": "visits"}, key)
+def ask(name: str, key: str | None = None, cost: Cost = HUNDREDTH) -> Charge:
+    return Charge((PEOPLE,), cost, hash_text(name), {"table": "visits"}, key)
 
 
 def charge(ledger: Ledger, question: Charge) -> Charged:
@@ -61,6 +65,20 @@ def charge(ledger: Ledger, question: Charge) -> Charged:
 
 def answer(ledger: Ledger, question: Charge, answer: str = "42") -> Released:
     return ledger.release(charge(ledger, question), answer)
+
+
+def answer_once(ledger: Ledger, question: Charge, text: str) -> Released:
+    """Charge and answer, or ask again with the same key until someone else's answer is kept."""
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            got = ledger.charge(question)
+        except LedgerError as refusal:
+            if refusal.code != "SF-L107" or time.monotonic() > deadline:
+                raise
+            time.sleep(0.005)
+        else:
+            return ledger.release(got, text) if isinstance(got, Charged) else got
 
 
 def count(ledger: Ledger) -> tuple[int, int]:
@@ -97,21 +115,34 @@ def test_eight_threads_get_exactly_what_one_budget_allows(store: Store, ledger: 
     assert ledger.read_spent(PEOPLE).pure == 10**12
 
 
-def test_eight_threads_with_one_key_share_one_charge(store: Store, ledger: Ledger) -> None:
-    answers: list[str] = []
-    with closing(store.open(timeout=60)) as shared:
+def test_fifty_threads_with_one_key_get_one_charge_and_the_same_bytes(store: Store, ledger: Ledger) -> None:
+    with closing(store.open(timeout=60)) as shared, ThreadPoolExecutor(50) as pool:
+        work = [pool.submit(answer_once, shared, ask("q", key="k"), f"by {me}") for me in range(50)]
+        answers = {each.result().answer for each in work}
+    assert len(answers) == 1
+    assert count(ledger) == (1, 1)
 
-        def work() -> None:
-            got = shared.charge(ask("q", key="k"))
-            released = shared.release(got, f"by {got.seq}") if isinstance(got, Charged) else got
-            answers.append(released.answer)
 
-        threads = [threading.Thread(target=work) for _ in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    assert answers == ["by 2"] * 8
+def test_a_key_whose_charge_has_no_answer_is_refused_without_a_wait(
+    store: Store, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is charged again, and the answer is free once it is kept."""
+
+    def refuse_to_wait(seconds: float) -> None:
+        raise AssertionError(f"waited {seconds} s")
+
+    charged = charge(ledger, ask("q", key="k"))
+    with closing(store.open()) as other:
+        with monkeypatch.context() as patch:
+            patch.setattr(time, "sleep", refuse_to_wait)
+            for _ in range(2):
+                with pytest.raises(LedgerError, match="SF-L107"):
+                    other.charge(ask("q", key="k"))
+        assert count(ledger) == (1, 0)
+        ledger.release(charged, "42")
+        kept = other.charge(ask("q", key="k"))
+    assert isinstance(kept, Released)
+    assert (kept.answer, kept.cost) == ("42", NOTHING)
     assert count(ledger) == (1, 1)
 
 
@@ -186,7 +217,7 @@ def test_kill_nine_at_every_step(store: Store, ledger: Ledger, step: str, rounds
         assert count(ledger) == ((number + 1) * charges, (number + 1) * releases)
     assert len(ledger.list_accounts()) == 1 + rounds * accounts
     assert ledger.read_spent(PEOPLE).pure == rounds * charges * 10**6
-    with closing(store.open(timeout=0)) as reopened:
+    with closing(store.open(timeout=60)) as reopened:
         answered = [
             reopened.find_release(hash_text(f"question {number}")) is not None for number in range(rounds)
         ]
@@ -195,6 +226,23 @@ def test_kill_nine_at_every_step(store: Store, ledger: Ledger, step: str, rounds
             with pytest.raises(LedgerError, match="SF-L107"):
                 reopened.charge(ask("question 0", key="key 0"))
         live(reopened, rounds)
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_ctrl_c_in_a_charge_comes_through_and_what_was_told_stays(store: Store, alone: bool) -> None:
+    """Alone, a process decides before it locks the chain; among others, it locks the chain first."""
+    told, place, interruption = list[str](), 0, None
+    with closing(store.create()) as ledger:
+        ledger.open_account(PEOPLE, Budget(1))
+        while interruption is None or interruption.left <= 0:
+            place += 13
+            ledger._is_only_writer = alone  # type: ignore[attr-defined]
+            with interrupt_at(type(ledger).charge, place) as interruption:
+                told.append(charge(ledger, ask(f"{place}", cost=MILLIONTH)).head)
+            told.append(charge(ledger, ask(f"after {place}", cost=MILLIONTH)).head)
+        assert place > 90
+        assert set(told) <= {entry.hash for entry in ledger.read_entries()}
+        assert len(told) <= count(ledger)[0]
 
 
 # ---- a crowd that dies -----------------------------------------------------------------------------------
@@ -237,27 +285,12 @@ def test_random_deaths_lose_nothing_that_was_told(store: Store, ledger: Ledger, 
     assert ledger.read_spent(PEOPLE).pure == verified.charges * 10**6
 
 
-def test_fifty_threads_with_one_key_get_one_charge_and_the_same_bytes(store: Store, ledger: Ledger) -> None:
-    with closing(store.open(timeout=120)) as shared:
-
-        def work(me: int) -> str:
-            got = shared.charge(ask("q", key="k"))
-            return (shared.release(got, f"by {me}") if isinstance(got, Charged) else got).answer
-
-        with ThreadPoolExecutor(50) as pool:
-            answers = set(pool.map(work, range(50)))
-    assert len(answers) == 1
-    assert count(ledger) == (1, 1)
-
-
 def test_fifty_processes_with_one_key_get_one_charge_and_the_same_bytes(
     store: Store, ledger: Ledger, tmp_path: Path
 ) -> None:
     def work(me: int) -> int:
         mine = store.open(timeout=120)
-        got = mine.charge(ask("q", key="k"))
-        released = mine.release(got, f"by {me}") if isinstance(got, Charged) else got
-        (tmp_path / f"{me}").write_text(released.answer)
+        (tmp_path / f"{me}").write_text(answer_once(mine, ask("q", key="k"), f"by {me}").answer)
         return 0
 
     children = [in_child(partial(work, me)) for me in range(50)]

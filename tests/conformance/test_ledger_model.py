@@ -177,7 +177,7 @@ class LedgerMachine(RuleBasedStateMachine):
         super().__init__()
         self.folder = Path(tempfile.mkdtemp())
         self.store = store_of(self.kind, self.folder)
-        self.ledger: StoredLedger = self.store.create(timeout=0)  # type: ignore[assignment]
+        self.ledger: StoredLedger = self.store.create(timeout=60)  # type: ignore[assignment]
         self.reference = Reference()
         self.steps = 0
 
@@ -325,7 +325,7 @@ class LedgerMachine(RuleBasedStateMachine):
     @rule()
     def reopen(self) -> None:
         self.ledger.close()
-        self.ledger = self.store.open(timeout=0)
+        self.ledger = self.store.open(timeout=60)
 
     @rule(request=st.sampled_from("pqrs"))
     def find(self, request: str) -> None:
@@ -335,7 +335,7 @@ class LedgerMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.steps % self.opens == 0)
     @rule()
     def ask_a_second_reader(self) -> None:
-        with closing(self.store.open(timeout=0)) as other:
+        with closing(self.store.open(timeout=60)) as other:
             assert other.verify() == self.ledger.verify()
 
     @invariant()

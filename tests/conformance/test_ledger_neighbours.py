@@ -34,7 +34,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
 
 @pytest.fixture
 def ledger(store: Store) -> Iterator[Ledger]:
-    with closing(store.create(timeout=0)) as ledger:
+    with closing(store.create(timeout=60)) as ledger:
         yield ledger
 
 

@@ -48,7 +48,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
 
 @pytest.fixture
 def ledger(store: Store) -> Iterator[Ledger]:
-    with closing(store.create(timeout=0)) as ledger:
+    with closing(store.create(timeout=60)) as ledger:
         open_accounts(ledger, PEOPLE, A, B)
         ledger.grant(ADA, BUDGET)
         ledger.note_snapshot("visits", FIRST, None, RegionAccounts("id", FIRST, (PEOPLE, A, B)))
@@ -119,7 +119,7 @@ def test_a_new_snapshot_raises_every_account_to_the_largest_total(ledger: Ledger
 
 def test_what_was_reserved_apart_from_a_population_stays_with_its_region(store: Store) -> None:
     """Its total is also what others were charged, as the account was raised to theirs."""
-    with closing(store.create(timeout=0)) as ledger:
+    with closing(store.create(timeout=60)) as ledger:
         open_accounts(ledger, PEOPLE, A)
         ledger.charge(ask(PEOPLE))
         reserved = ledger.reserve(ask(A), 3)
@@ -422,7 +422,7 @@ def test_units_without_a_row_that_counted_in_no_region_would_be_noticed() -> Non
 
 def test_regions_have_the_filters_of_their_population(store: Store) -> None:
     """An account of an older version has no filter of Gaussian DP, and its regions then have none either."""
-    with closing(store.create(timeout=0)) as ledger, pytest.MonkeyPatch.context() as older:
+    with closing(store.create(timeout=60)) as ledger, pytest.MonkeyPatch.context() as older:
         older.setattr(books, "caps_of", lambda budget, gaussian=True: account_caps(budget, gaussian=False))
         ledger.open_account(PEOPLE, BUDGET, "add-remove")
         older.undo()

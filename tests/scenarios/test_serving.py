@@ -225,7 +225,7 @@ def test_killed_workers_charge_nothing_twice(tmp_path: Path) -> None:
         answers = [each.result() for each in asked]
     codes = [each.json().get("code") for each in answers if each.status_code != 200]
     # A charge whose worker was killed is spent; its key says so instead of charging again.
-    assert set(codes) <= {"SF-L107", "SF-L124"}
+    assert set(codes) <= {"SF-L107"}
     lab = sf.open(folder)
     verified = lab.verify()
     assert verified.charges == ALLOWED

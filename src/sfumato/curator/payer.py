@@ -256,9 +256,6 @@ class Payer:
         charge = self.make_charge(plan, text, key)
         # Looked for first without a lock, so that nobody who asks is in the way of who erases.
         snapshots = self._require_current(plan)
-        waited = self._await_other(charge)
-        if waited is not None:
-            return waited
         with ExitStack() as held, self._begin_reading(plan, held.close) as read:
             held.enter_context(self.lab.reading(snapshots))
             # No snapshot may be erased between this check and the end of the scan.
@@ -350,15 +347,6 @@ class Payer:
         else:
             with self.slots.begin(plan, done) as read:
                 yield read
-
-    def _await_other(self, charge: Charge) -> Released | None:
-        """Return the answer that someone else makes under the same key, before a place to read is taken.
-
-        There are few of those, and whoever waits for another's answer reads nothing.
-        """
-        if self.slots is None or charge.key is None:
-            return None
-        return self.lab.ledger.await_answer(charge)
 
     def _require_little_work(self, plan: Plan[Any, Any]) -> None:
         """Refuse what one unit could make fail or take long, unless it was answered before."""

@@ -9,7 +9,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from sfumato.errors import UsageError
-from sfumato.ledger.chain import read_body, require_utf8, write_body
+from sfumato.ledger.chain import require_utf8, write_body
 from sfumato.privacy.account import ORDERS, Cost, shorten_costs
 from sfumato.privacy.canonical import canonical_json
 from sfumato.privacy.gaussian_costs import NO_COST, RESERVES, Costs
@@ -189,49 +189,6 @@ class Charge:
 
 
 @dataclass(frozen=True, slots=True)
-class CarriedCharge:
-    """A charge of another process. Everything but `reads` is what the body of its entry says."""
-
-    accounts: tuple[str, ...]
-    cost: Cost
-    request: str
-    key: str | None
-    neighbours: str | None
-    reads: tuple[SnapshotRead, ...]
-    payers: str
-    bound_request: str
-    body: str
-    regions: str | None = None
-
-    def __post_init__(self) -> None:
-        sound = are_sorted(self.accounts) and is_cost(self.cost) and is_digest(self.request)
-        named = (self.key is None or _is_name(self.key)) and is_relation(self.neighbours)
-        _require(sound and named, "the charge of another process is well formed")
-
-    @classmethod
-    def read(cls, body: str, reads: list[list[str]]) -> CarriedCharge:
-        """Return the charge that a body says."""
-        fields = read_body(body)
-        names, request = tuple(fields["accounts"]), fields["request"]
-        return cls(
-            names,
-            Cost.from_dict(fields["cost"]),
-            request,
-            fields["key"],
-            fields.get("neighbours"),
-            tuple(SnapshotRead(*read) for read in reads),
-            write_payers(names),
-            bind_request(request, fields.get("data", "")),
-            body,
-            fields.get("regions"),
-        )
-
-    def write_entry_body(self, at: str, by: str) -> str:
-        """Return the body as it was written, day and mark included."""
-        return self.body
-
-
-@dataclass(frozen=True, slots=True)
 class Charged:
     """A charge that is durable and not yet answered. Its holder may read data once."""
 
@@ -322,9 +279,10 @@ class Ledger(Protocol):
         """Charge all accounts or none, durably, before returning; or return the answer kept from before.
 
         A request that was released before is answered from the ledger at no cost, and so is a repeated key
-        with the same request. If the answer of a repeated key is still being made, the call waits for it. A
-        key belongs to the accounts that pay: under other accounts, the same text is another key. All accounts
-        must exist even for a kept answer, since someone without an account may not see what others paid for.
+        with the same request. If the charge of a repeated key has no answer yet, the call is refused at once
+        (SF-L107) and charges nothing; a later call returns the answer once it is kept. A key belongs to the
+        accounts that pay: under other accounts, the same text is another key. All accounts must exist even
+        for a kept answer, since someone without an account may not see what others paid for.
         """
 
     def release(self, charged: Charged, answer: str) -> Released:
@@ -353,13 +311,6 @@ class Ledger(Protocol):
         Call this only if the run's end depends on nothing but releases and public facts. After a failure the
         whole reservation stays charged: where a run broke off can depend on the data, and so would the
         refund.
-        """
-
-    def await_answer(self, charge: Charge) -> Released | None:
-        """Return the answer that someone else is making under the same key, once it is there.
-
-        None says that nobody is: the key is new, or answered. A charge whose process has ended is told as
-        such, and is neither charged again nor refunded. Call this before taking what others need too.
         """
 
     def find_charge(self, charge: Charge) -> Charged | None:

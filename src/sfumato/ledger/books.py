@@ -34,7 +34,7 @@ from sfumato.privacy.neighbours import ADD_REMOVE
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from sfumato.ledger.api import CarriedCharge, Charge, SnapshotRead
+    from sfumato.ledger.api import Charge, SnapshotRead
     from sfumato.ledger.chain import Entry, Kind
 
 K = TypeVar("K")
@@ -165,7 +165,7 @@ class Books:
 
     # ---- changes that were decided before ------------------------------------------------------------------
 
-    def find_unread(self, charge: Charge | CarriedCharge) -> int | None:
+    def find_unread(self, charge: Charge) -> int | None:
         """Return a charge like this one that was given up before anything was read."""
         given_up = self.unread.get((charge.bound_request, charge.payers, charge.key))
         if given_up is None:

@@ -9,17 +9,14 @@ from __future__ import annotations
 import os
 import threading
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakSet
 
 from sfumato.ledger.group_commit import CommitQueue
-from sfumato.ledger.sharing import SharedWriting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
-    from weakref import WeakMethod
 
     from sfumato.ledger.tables import SqlConnection
     from sfumato.ledger.transaction import Transaction
@@ -27,34 +24,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class MeetingPlace:
-    """How processes that share a ledger find and believe each other: `SharedPlace`, by a connection."""
-
-    database: LedgerDatabase
-    db: SqlConnection
-
-    def describe(self) -> list[Any]:
-        return self.database.describe_place(self.db)
-
-    def announce(self, badge: int) -> bool:
-        return self.database.announce_writer(self.db, badge)
-
-    def is_announced(self, badge: int) -> bool:
-        return self.database.has_announced(self.db, badge)
-
-
 class LedgerDatabase(ABC):
     """One connection that threads use in turns, and the queue of those who wait to write."""
-
-    outlives_writers = True
-    """Whether what a process has sent can still be written after the process has died, as by a server."""
 
     def __init__(self) -> None:
         # Reentrant, since a failed commit is looked up through the same object.
         self.turn = threading.RLock()
         self.queue = CommitQueue()
-        self.sharing = SharedWriting()
         with _forks:
             _databases.add(self)
 
@@ -95,43 +71,10 @@ class LedgerDatabase(ABC):
     def confirm(self, db: SqlConnection) -> None:  # noqa: B027 - most databases show only what is durable
         """Undo what is open, and return once everything that this connection has read is durable."""
 
-    @abstractmethod
-    def describe_place(self, db: SqlConnection) -> list[Any]:
-        """Return what only processes have in common that may write to the same ledger."""
-
-    def announce_writer(self, db: SqlConnection, badge: int) -> bool:
-        """Show to others that the process with this badge may write. Returns whether that was possible.
-
-        Where each process looks for what another has written, there is nothing to show.
-        """
-        return True
-
-    def has_announced(self, db: SqlConnection, badge: int) -> bool:
-        """Return whether the process with this badge has shown that it may write, or need not."""
-        return True
-
-    def hand_over(
-        self, db: SqlConnection, messages: list[list[Any]], write: WeakMethod[Any]
-    ) -> list[Any] | None:
-        """Have another process write, or offer to write for others by `write` from now on.
-
-        Returns number and hash of each entry, or None for one that it declined. None as a whole says that
-        nobody was asked. An OSError says that all of it may be written, or nothing.
-        """
-        return self.sharing.ask(MeetingPlace(self, db), messages, write)
-
-    def require_written(self, db: SqlConnection, seq: int, head: str, mark: str) -> None:  # noqa: B027
-        """Refuse what another process replies about an entry, unless it is in this ledger.
-
-        Where a name leads to the same server alone, whoever has it writes to the same ledger.
-        """
-
     def forget_threads(self) -> None:
         """Replace locks after a fork, since the threads that may hold them do not exist in the child."""
         self.turn = threading.RLock()
         self.queue = CommitQueue()
-        self.sharing.forget()
-        self.sharing = SharedWriting()
 
     @abstractmethod
     def require_text(self, *texts: str) -> None:

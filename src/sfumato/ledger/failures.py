@@ -25,6 +25,16 @@ def busy_error() -> LedgerError:
     )
 
 
+def pending_error() -> LedgerError:
+    """Return the error for a key whose charge has no answer yet. Nothing is charged again."""
+    return LedgerError(
+        "SF-L107",
+        "This question was charged under this key and has no answer yet. Nothing more was charged.",
+        why="the question is still being answered, or the process that asked has ended",
+        try_="ask again in a moment with the same key, or without the key, which is charged again",
+    )
+
+
 def full_error() -> LedgerError:
     return LedgerError("SF-L105", "The disk is too full to write to the ledger.", try_="free some disk space")
 

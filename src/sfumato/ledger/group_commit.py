@@ -14,7 +14,7 @@ from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
-from sfumato.ledger import failpoints, tables
+from sfumato.ledger import failpoints
 from sfumato.ledger.failures import busy_error, concerns_all_jobs, unconfirmed_error
 from sfumato.ledger.transaction import Transaction
 
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sfumato.ledger.books import Books
-    from sfumato.ledger.carried import CarriedWrite
-    from sfumato.ledger.tables import SqlConnection
 
 T = TypeVar("T")
 
@@ -49,44 +47,15 @@ class Job(Generic[T]):
     wrote = False
     leads = False
     done = False
-    is_written = False
-    """True once another process has written it durably."""
-    carried: CarriedWrite | None = None
-    """What another process was asked to write in its place."""
     woken: threading.Lock | None = None
     """Released once the job is done or has to lead. A thread that leads from the start needs none."""
     _error: BaseException | None = None
     _result: T
 
-    def __init__(
-        self,
-        name: str,
-        work: Callable[[Transaction], T],
-        carry: Callable[[], CarriedWrite] | None = None,
-        *,
-        is_for_others: bool = False,
-    ) -> None:
+    def __init__(self, name: str, work: Callable[[Transaction], T]) -> None:
         self.name = name
         self.thread = threading.get_ident()
-        self.carry = carry
-        """Makes what another process has to know to do this job, if another one can."""
-        self.is_for_others = is_for_others
-        """True if the work writes for other processes. It sees its own writes."""
         self._work = work
-
-    def look_up(self, db: SqlConnection, after: int) -> None:
-        """Take the result from the chain, if another process has written this job's entry to it."""
-        if self.carried is None:
-            return
-        found = tables.find_mark(db, after, self.carried.mark)
-        if found is not None:
-            result = self.carried.read_reply(*found)
-            self._work = lambda _: result
-
-    def take_reply(self, seq: int, head: str) -> None:
-        """Take the result from another process, which has written it durably."""
-        if self.carried is not None:
-            self._result, self.wrote, self.is_written = self.carried.read_reply(seq, head), True, True
 
     def attempt(self, transaction: Transaction) -> None:
         """Run the work and keep its result or its refusal. Errors that concern every job are raised."""
@@ -139,58 +108,26 @@ class CommitBatch:
     """
 
     _committing = False
-    in_doubt = False
-    """True once another process was asked and has not replied, so that it may have written the jobs."""
-    may_come_late = False
-    """Whether it may still do so, even if nothing of the jobs is found under the lock."""
-    asked_after = 0
-    """Number of the entry after which it would have written them."""
 
     def __init__(self) -> None:
         self.jobs: list[Job[Any]] = []
 
-    @property
-    def open_jobs(self) -> list[Job[Any]]:
-        return [job for job in self.jobs if not job.is_written]
-
-    @property
-    def can_be_carried(self) -> bool:
-        """Whether another process can do all of the jobs."""
-        return all(job.carry is not None for job in self.jobs)
-
-    def carry_all(self) -> list[list[Any]]:
-        """Return the jobs as another process can do them."""
-        for job in self.jobs:
-            job.carried = job.carried or (job.carry() if job.carry else None)
-        return [self._write_message(job.carried) for job in self.jobs if job.carried]
-
-    def _write_message(self, carried: CarriedWrite) -> list[Any]:
-        return carried.seek_after(self.asked_after) if self.in_doubt else carried.message
-
     def attempt_all(self, books: Books) -> Transaction:
         """Run all jobs, one after the other, in one transaction."""
-        jobs = self.open_jobs
-        transaction = Transaction(books, alone=len(jobs) == 1 and not jobs[0].is_for_others)
-        for job in jobs:
+        transaction = Transaction(books, alone=len(self.jobs) == 1)
+        for job in self.jobs:
             job.attempt(transaction)
         return transaction
 
     def reset(self) -> None:
         """Forget an attempt of which nothing was written, so that all jobs can run again."""
-        self._committing = self.in_doubt
-        for job in self.open_jobs:
+        self._committing = False
+        for job in self.jobs:
             job.reset()
-
-    def mark_asked(self, newest: int) -> None:
-        """Note that another process is asked to write, so that an interruption leaves open whether it did.
-
-        What it writes comes after the entry `newest`. Other threads may read further before it is looked up.
-        """
-        self._committing, self.asked_after = True, newest
 
     def mark_written(self) -> None:
         """Note that everything was sent to the database, and that the commit comes next."""
-        for job in self.open_jobs:
+        for job in self.jobs:
             if job.wrote:
                 failpoints.reach(f"{job.name}:written")
         self._committing = True  # from here on, an interruption leaves open whether the commit happened
@@ -200,13 +137,11 @@ class CommitBatch:
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         # KeyboardInterrupt and its like belong to the leader's thread, and are raised there.
-        is_interrupted = error is not None and not isinstance(error, Exception)
-        if is_interrupted:
+        if error is not None and not isinstance(error, Exception):
             error = unconfirmed_error() if self._committing else busy_error()
         for job in self.jobs:
-            if error is not None and not job.is_written:
-                # Who waits in another process looks for its entry. This ledger is not in doubt by that.
-                job.fail(ConnectionResetError() if is_interrupted and job.is_for_others else error)
+            if error is not None:
+                job.fail(error)
             job.finish()
 
 
@@ -296,10 +231,7 @@ class CommitQueue:
                 self._queue.remove(job)
             if self._leader is job:
                 self._finish_taken()
-                following = self._queue[0] if self._queue else None
-                if following is not None and (job.is_for_others or following.is_for_others):
-                    self._absent.add(job.thread)  # or this process and the others would take turns
-                self._leader = following
+                self._leader = self._queue[0] if self._queue else None
             if self._leader is not None and not self._leader.leads:
                 self._leader.promote()
 

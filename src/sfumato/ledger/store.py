@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from abc import ABC, abstractmethod
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
-from weakref import WeakMethod
 
 from sfumato.errors import LedgerError, UsageError
 from sfumato.ledger import failpoints, tables
@@ -20,24 +18,20 @@ from sfumato.ledger.api import (
     require_step_count,
 )
 from sfumato.ledger.books import Books, check_entries
-from sfumato.ledger.carried import carry_charge, carry_release, write_carried
 from sfumato.ledger.chain import GENESIS, require_utf8
-from sfumato.ledger.failures import FATAL_CODES, require_same_ledger, unconfirmed_error
+from sfumato.ledger.failures import FATAL_CODES, pending_error, require_same_ledger
 from sfumato.ledger.group_commit import CommitBatch, Job
 from sfumato.ledger.receipts.commitment import commit_to_answer, draw_nonce
 from sfumato.ledger.refusal import shortage_error, unknown_account_error
 from sfumato.ledger.transaction import BudgetShortage, KeptAnswer, PendingAnswer, Transaction
-from sfumato.ledger.waiting import POLL_SECONDS, HolderLock, await_answer
 from sfumato.privacy.account import Allowance
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
     from typing import Literal, TextIO
 
     from sfumato.ledger.api import Charge, RegionAccounts, Reserved, SnapshotRead, Verified
     from sfumato.ledger.books import AccountState
-    from sfumato.ledger.carried import CarriedWrite
     from sfumato.ledger.chain import Entry
     from sfumato.ledger.database import LedgerDatabase
     from sfumato.ledger.receipts.signing import SignedHead, SigningKey
@@ -48,10 +42,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 TIMEOUT = 30.0
-"""Seconds to wait for other writers, and for an answer that someone else is making."""
-
-_LEADERS = 3
-"""Most processes that are asked to write a job, if one after the other dies. No privacy depends on it."""
+"""Seconds to wait for other writers."""
 
 
 class HealthGuard:
@@ -85,7 +76,6 @@ class StoredLedger(ABC):
         self._books: Books | None = None
         self._is_only_writer = True
         self._guard = HealthGuard()
-        self._holder = HolderLock(self._find_holder_file())
 
     @abstractmethod
     def _make_database(self) -> LedgerDatabase: ...
@@ -102,10 +92,6 @@ class StoredLedger(ABC):
 
     @abstractmethod
     def _find_key(self) -> SigningKey: ...
-
-    @abstractmethod
-    def _find_holder_file(self) -> Path | None:
-        """Return the file on this machine in which processes show that they live, if there is a place."""
 
     def _start(self) -> Self:
         """Bring the tables to this version and verify all of the ledger. Returns it, ready for use."""
@@ -143,17 +129,14 @@ class StoredLedger(ABC):
 
     def charge(self, charge: Charge) -> Charged | Released:
         self._database.require_text(*charge.accounts, charge.key or "", charge.neighbours or "")
-        holder = self._holder.take_name()  # before the charge: whoever sees it must find its holder alive
-        carry = partial(carry_charge, charge, holder)
-        done = self._write("charge", lambda transaction: transaction.charge(charge, holder), carry)
+        done = self._write("charge", lambda transaction: transaction.charge(charge))
         # Most charges are new, and `_settle` has nothing to do for them.
         return done if isinstance(done, Charged) else self._settle(charge, done)
 
     def reserve(self, charge: Charge, steps: int) -> Reserved | Released:
         require_step_count(steps)
         self._database.require_text(*charge.accounts, charge.key or "", charge.neighbours or "")
-        holder = self._holder.take_name()
-        done = self._write("reserve", lambda transaction: transaction.reserve(charge, steps, holder))
+        done = self._write("reserve", lambda transaction: transaction.reserve(charge, steps))
         return self._settle(charge, done)
 
     def draw(self, reserved: Reserved, steps: int = 1) -> int:
@@ -176,14 +159,8 @@ class StoredLedger(ABC):
             entry = transaction.release(charged, commitment, nonce, answer)
             return entry.seq, entry.hash
 
-        carry = partial(carry_release, charged, commitment, nonce, answer)
-        seq, head = self._write("release", write, carry)
+        seq, head = self._write("release", write)
         return self._sign(Released(charged.seq, head, charged.cost, answer, replayed=False, entry=seq))
-
-    def await_answer(self, charge: Charge) -> Released | None:
-        with self._reading() as (_, books):
-            pending = Transaction(books, alone=True).find_pending(charge)
-        return None if pending is None else self._settle(charge, pending)
 
     def find_charge(self, charge: Charge) -> Charged | None:
         with self._reading() as (_, books):
@@ -270,7 +247,6 @@ class StoredLedger(ABC):
     def close(self) -> None:
         self._guard.error = self._guard.error or LedgerError("SF-L110", "This ledger is closed.")
         self._database.close()
-        self._holder.drop()
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise UsageError(
@@ -312,7 +288,7 @@ class StoredLedger(ABC):
             case BudgetShortage(cost, name, account):
                 raise shortage_error(replace(charge, cost=cost), name, account)
             case PendingAnswer():
-                return self._sign(self._await_answer(done))
+                raise pending_error()
             case KeptAnswer(number):
                 return self._sign(self._read_answer(number))
         return done
@@ -323,35 +299,6 @@ class StoredLedger(ABC):
             return replace(released, signed=self._find_key().sign(released.entry, released.head))
         except (LedgerError, UsageError):
             return released
-
-    def _await_answer(self, pending: PendingAnswer) -> Released:
-        """Wait for the answer to a charge that someone else made under the same key."""
-        find, has_ended = partial(self._find_answer, pending), partial(self._has_ended, pending)
-        return await_answer(find, has_ended, self._finish_others_writes, self._timeout)
-
-    def _has_ended(self, pending: PendingAnswer) -> bool:
-        """Return whether the process that may answer a charge is known to have ended."""
-        with self._reading() as (db, books):
-            mark = tables.read_holder(db, pending.seq, books.heads.get(pending.seq, ""))
-        return self._holder.has_ended(mark)
-
-    def _finish_others_writes(self) -> None:
-        """Take in what others have written, down to what a writer who died had only begun to commit."""
-
-        def look(db: SqlConnection) -> None:
-            try:
-                self._update_books(db, self._database.begin)
-            finally:
-                self._drop_doubtful_books()
-
-        with self._guard:
-            self._database.write(look)
-
-    def _find_answer(self, pending: PendingAnswer) -> Released | None:
-        """Return the answer to this very charge, or else any answer to the same question."""
-        with self._reading() as (db, books):
-            number = pending.seq if pending.seq in books.releases else books.answered.get(pending.request)
-            return None if number is None else tables.read_answer(db, books, number)
 
     def _read_answer(self, charge: int) -> Released:
         with self._connected() as db:
@@ -375,35 +322,9 @@ class StoredLedger(ABC):
         with self._guard, self._database.lend_connection() as db:
             yield db
 
-    def _write(
-        self,
-        name: str,
-        work: Callable[[Transaction], T],
-        carry: Callable[[], CarriedWrite] | None = None,
-    ) -> T:
+    def _write(self, name: str, work: Callable[[Transaction], T]) -> T:
         """Run a job, in one commit with other threads that write now. Once this returns, it is durable."""
-        return self._run_job(Job(name, work, carry))
-
-    def _write_for_others(
-        self, receive: Callable[[], list[tuple[float, list[Any]]]], is_timely: Callable[[float], bool]
-    ) -> list[tuple[int, str] | None]:
-        """Write what other processes ask for, each with a deadline, in one commit.
-
-        `receive` is called late, so that what is asked while this waits for its turn is in the commit too.
-        Returns number and hash of each entry, or None for what was not written and never will be.
-        """
-
-        def write(transaction: Transaction) -> list[tuple[int, str] | None]:
-            # Whoever has waited for too long may have written it by itself, so this is asked at each attempt,
-            # after the books were read that the attempt is made by.
-            return [
-                write_carried(transaction, message, self._find_mark) if is_timely(deadline) else None
-                for deadline, message in receive()
-            ]
-
-        return self._run_job(Job("carried", write, is_for_others=True))
-
-    def _run_job(self, job: Job[T]) -> T:
+        job = Job(name, work)
         with self._guard:
             self._database.queue.run_job(job, self._lead)
             result = job.take_result()
@@ -414,31 +335,15 @@ class StoredLedger(ABC):
 
     def _lead(self) -> None:
         with CommitBatch() as batch:
-            deadline = time.monotonic() + self._timeout
-            while True:
-                try:
-                    return self._database.write(partial(self._run_batch, batch))
-                except LedgerError as error:
-                    if not batch.in_doubt or error.code in FATAL_CODES:
-                        raise
-                    # Another process may have written the jobs, so nothing can be said before they are
-                    # looked up.
-                    if time.monotonic() >= deadline:
-                        raise unconfirmed_error() from error
-                batch.reset()
-                time.sleep(POLL_SECONDS)
+            self._database.write(partial(self._run_batch, batch))
 
     def _run_batch(self, batch: CommitBatch, db: SqlConnection) -> None:
         # Taken only now, so that threads that came while this one waited for its turn are in the batch.
-        batch.jobs = batch.jobs or self._database.queue.take_jobs()
-        if self._try_at_once(db, batch) or self._hand_over(db, batch):
+        batch.jobs = self._database.queue.take_jobs()
+        if self._try_at_once(db, batch):
             return
         try:
             books = self._update_books(db, self._database.begin)
-            if batch.in_doubt:
-                for job in batch.jobs:
-                    job.look_up(db, batch.asked_after)
-                batch.in_doubt = batch.may_come_late
             transaction = batch.attempt_all(books)
             if transaction.entries:
                 self._database.commit(db, transaction, batch.mark_written)
@@ -457,7 +362,7 @@ class StoredLedger(ABC):
         would cost a wait, so this is not tried.
         """
         books = self._books
-        if books is None or not self._is_only_writer or batch.in_doubt:
+        if books is None or not self._is_only_writer:
             return False
         transaction = batch.attempt_all(books)
         if not transaction.entries:
@@ -469,41 +374,6 @@ class StoredLedger(ABC):
             self._is_only_writer = False
             batch.reset()
         return done
-
-    def _hand_over(self, db: SqlConnection, batch: CommitBatch) -> bool:
-        """Have another process write the jobs together with its own. Returns whether it wrote all of them."""
-        if self._is_only_writer or batch.in_doubt or not batch.can_be_carried:
-            return False
-        batch.mark_asked(self._newest[0])
-        for job, reply in zip(batch.jobs, self._ask_leaders(db, batch), strict=False):
-            if reply is not None and job.carried is not None:
-                seq, head = reply
-                self._database.require_written(db, seq, head, job.carried.mark)
-                job.take_reply(seq, head)
-                self._newest = max(self._newest, (seq, head))
-        batch.reset()
-        return not batch.open_jobs
-
-    def _ask_leaders(self, db: SqlConnection, batch: CommitBatch) -> list[Any]:
-        """Return what the leader replies about each job, or nothing. If it dies, the next one is asked.
-
-        Otherwise all who had asked would read everything that it wrote, each to write its own.
-        """
-        for _ in range(_LEADERS):
-            try:
-                write = WeakMethod(self._write_for_others)
-                return self._database.hand_over(db, batch.carry_all(), write) or []
-            except OSError as error:
-                is_at_work = isinstance(error, TimeoutError)
-                batch.in_doubt = True
-                batch.may_come_late = is_at_work or self._database.outlives_writers
-                if is_at_work:
-                    break
-        return []
-
-    def _find_mark(self, after: int, mark: str) -> tuple[int, str] | None:
-        with self._database.lend_connection() as db:
-            return tables.find_mark(db, after, mark)
 
     # ---- the books -----------------------------------------------------------------------------------------
 

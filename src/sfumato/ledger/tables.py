@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from sfumato.errors import UsageError
 from sfumato.ledger.api import Released, is_digest
 from sfumato.ledger.books import Books, replay_entries
-from sfumato.ledger.chain import Entry, read_body
+from sfumato.ledger.chain import Entry
 from sfumato.ledger.failures import require_agreement, require_same_ledger
 from sfumato.ledger.receipts.commitment import commit_to_answer
 from sfumato.privacy.account import NOTHING
@@ -76,23 +76,6 @@ def find_entry(db: SqlConnection, head: str) -> int | None:
     """Return the number of the entry with this hash. Rarely asked, so there is no index for it."""
     row = db.execute("SELECT seq FROM entries WHERE hash = ?", (head,)).fetchone()
     return None if row is None else int(row[0])
-
-
-def find_mark(db: SqlConnection, after: int, mark: str) -> tuple[int, str] | None:
-    """Return number and hash of the entry after this number whose body holds a random mark."""
-    query = "SELECT seq, hash FROM entries WHERE seq > ? AND body LIKE ?"
-    row = db.execute(query, (after, f"%{mark}%")).fetchone()
-    return None if row is None else (int(row[0]), str(row[1]))
-
-
-def read_holder(db: SqlConnection, charge: int, head: str) -> str:
-    """Return the mark of the entry that allows to answer a charge, which begins with its holder's name.
-
-    That is the charge's own entry, or one after it that began it again.
-    """
-    query = "SELECT body FROM entries WHERE seq >= ? AND hash = ? ORDER BY seq LIMIT 1"
-    row = db.execute(query, (charge, head)).fetchone()
-    return "" if row is None else str(read_body(row[0]).get("by", ""))
 
 
 def read_head(db: SqlConnection, seq: int | None) -> tuple[int, str]:

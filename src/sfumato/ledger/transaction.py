@@ -26,7 +26,7 @@ from sfumato.privacy.neighbours import ADD_REMOVE
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sfumato.ledger.api import CarriedCharge, Charge, RegionAccounts, SnapshotRead
+    from sfumato.ledger.api import Charge, RegionAccounts, SnapshotRead
     from sfumato.ledger.books import AccountState
     from sfumato.ledger.chain import Kind
     from sfumato.privacy.budget import Budget
@@ -50,10 +50,7 @@ class KeptAnswer:
 
 @dataclass(frozen=True, slots=True)
 class PendingAnswer:
-    """A charge under the same key exists and is not answered yet."""
-
-    seq: int
-    request: str
+    """A charge under the same key exists and has no answer yet."""
 
 
 class Transaction:
@@ -138,37 +135,23 @@ class Transaction:
 
     # ---- charges ----
 
-    def charge(
-        self, charge: Charge | CarriedCharge, holder: str = ""
-    ) -> Charged | KeptAnswer | PendingAnswer | BudgetShortage:
-        """Charge all accounts, or return why that is not needed or not possible.
-
-        `holder` is the name of the process that will answer, by which others see whether it lives.
-        """
+    def charge(self, charge: Charge) -> Charged | KeptAnswer | PendingAnswer | BudgetShortage:
+        """Charge all accounts, or return why that is not needed or not possible."""
         earlier = self._find_earlier(charge)
         unread = None if isinstance(earlier, KeptAnswer) else self.books.find_unread(charge)
         if unread is not None:
-            return self._resume(charge, unread, holder)
+            return self._resume(charge, unread)
         if earlier is not None:
             return earlier
         paid = self._pay(charge, charge.cost)
         if isinstance(paid, BudgetShortage):
             return paid
-        body = charge.write_entry_body(read_date(), draw_mark(holder))
+        body = charge.write_entry_body(read_date(), _draw_mark())
         details = charge.bound_request, charge.payers, charge.key, paid
         entry = self._append("charge", body, Books.record_charge, *details)
         return Charged(entry.seq, entry.hash, charge.cost, charge.request)
 
-    def find_pending(self, charge: Charge) -> PendingAnswer | None:
-        """Return the charge under the same key whose answer is not there yet. Nothing is charged."""
-        earlier = self._find_earlier(charge)
-        if isinstance(earlier, PendingAnswer) and self.books.find_unread(charge) is None:
-            return earlier
-        return None
-
-    def reserve(
-        self, charge: Charge, steps: int, holder: str = ""
-    ) -> Reserved | KeptAnswer | PendingAnswer | BudgetShortage:
+    def reserve(self, charge: Charge, steps: int) -> Reserved | KeptAnswer | PendingAnswer | BudgetShortage:
         """Charge all accounts for many steps, or return why that is not needed or not possible."""
         earlier = self._find_earlier(charge)
         if earlier is not None:
@@ -181,7 +164,7 @@ class Transaction:
         if isinstance(paid, BudgetShortage):
             return paid
         body, run = (
-            charge.write_entry_body(read_date(), draw_mark(holder), steps),
+            charge.write_entry_body(read_date(), _draw_mark(), steps),
             (charge.accounts, charge.cost, steps),
         )
         details = charge.bound_request, charge.payers, charge.key, paid
@@ -226,7 +209,7 @@ class Transaction:
                 left=str(left),
                 try_="a new reservation",
             )
-        fields = {"by": draw_mark(), "charge": reserved.seq, "steps": steps}
+        fields = {"by": _draw_mark(), "charge": reserved.seq, "steps": steps}
         self._append_fields("draw", fields, Books.record_draw, reserved.seq, steps)
         return begun
 
@@ -258,7 +241,7 @@ class Transaction:
             self.books.apply(entry, change, arguments)
         return entry
 
-    def _find_earlier(self, charge: Charge | CarriedCharge) -> KeptAnswer | PendingAnswer | None:
+    def _find_earlier(self, charge: Charge) -> KeptAnswer | PendingAnswer | None:
         """Return what became of this key or, without one, of this request.
 
         Accounts come first: someone who has none is not told whether the question was asked before.
@@ -278,13 +261,13 @@ class Transaction:
             raise PolicyError("SF-L204", "This key was used for another question.", try_="a new key")
         if keyed in books.releases:
             return KeptAnswer(keyed)
-        return PendingAnswer(keyed, charge.bound_request) if answered is None else KeptAnswer(answered)
+        return PendingAnswer() if answered is None else KeptAnswer(answered)
 
-    def _resume(self, charge: Charge | CarriedCharge, seq: int, holder: str) -> Charged:
+    def _resume(self, charge: Charge, seq: int) -> Charged:
         """Take over a charge for which nothing was read. Its former holder can no longer answer it."""
         self._require_same_neighbours(charge)
         self._require_whole_regions(charge)
-        fields = {"by": draw_mark(holder), "charge": seq}
+        fields = {"by": _draw_mark(), "charge": seq}
         entry = self._append_fields("resume", fields, Books.record_resume, seq)
         return Charged(seq, entry.hash, charge.cost, charge.request)
 
@@ -293,7 +276,7 @@ class Transaction:
         # The hash is compared too: a charge of another ledger, or of a lost commit, has the same number.
         return charged.head != "" and self.books.heads.get(charged.seq) == charged.head
 
-    def _pay(self, charge: Charge | CarriedCharge, cost: Cost) -> dict[str, AccountState] | BudgetShortage:
+    def _pay(self, charge: Charge, cost: Cost) -> dict[str, AccountState] | BudgetShortage:
         """Return the accounts after the charge, or the first that does not admit it."""
         self._require_same_neighbours(charge)
         self._require_whole_regions(charge)
@@ -306,14 +289,14 @@ class Transaction:
             paid[name] = after
         return paid
 
-    def _require_same_neighbours(self, charge: Charge | CarriedCharge) -> None:
+    def _require_same_neighbours(self, charge: Charge) -> None:
         """Refuse a price for other neighbours than those that an account is counted for."""
         for name in charge.accounts:
             account = self.books.accounts[name]
             if not account.accepts(charge.neighbours):
                 raise other_neighbours_error(name, account, charge.neighbours)
 
-    def _require_whole_regions(self, charge: Charge | CarriedCharge) -> None:
+    def _require_whole_regions(self, charge: Charge) -> None:
         """Refuse a charge that leaves out regions which its rows may now come from."""
         if not self.books.charges_all_regions(charge.accounts, charge.cost, charge.regions):
             raise stale_regions_error()
@@ -328,13 +311,13 @@ class Transaction:
         return 0 if reserved.seq in self.books.releases else found.unused
 
 
-def draw_mark(holder: str = "") -> str:
-    """Return random text that makes each entry that allows a read unique, after the name of its holder.
+def _draw_mark() -> str:
+    """Return random text that makes every entry that allows a read unique.
 
-    Without it two processes could write equal entries, and after a lost commit one would take the other's
-    entry for its own.
+    Without it, two processes could write equal entries. After a lost commit, one of them would then take the
+    other's entry for its own.
     """
-    return holder + os.urandom(8).hex()
+    return os.urandom(8).hex()
 
 
 def _unknown_charge_error(charged: Charged) -> LedgerError:

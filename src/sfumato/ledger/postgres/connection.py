@@ -167,6 +167,19 @@ def _limit_silence(driver: Generator[int, int, Any], patience: float) -> Generat
             wanted = driver.send(ready)
     except StopIteration as end:
         return end.value
+    finally:
+        _end_generator(driver)
+
+
+def _end_generator(driver: Generator[int, int, Any]) -> None:
+    """End a generator of the driver that is left half-way, as by Ctrl-C or a timeout.
+
+    Its own cleaning up fails then, or waits for the server once more. If that happened when it is freed, at
+    whatever time, Python could only report the error. Nothing is lost by it: the connection is closed.
+    """
+    for _ in range(2):  # the second time ends the waiting of the first
+        with suppress(Exception):
+            driver.close()
 
 
 @lru_cache(maxsize=1024)

@@ -42,22 +42,6 @@ _KEEP_ANSWERS = """
 """
 # Lists of any length are one statement, whose plan the server keeps.
 _STATEMENTS = {False: _APPEND.format(kept=""), True: _APPEND.format(kept=_KEEP_ANSWERS)}
-# The same server since its start, the same ledger, and a role with the same rights.
-_SELECT_PLACE = """
-    SELECT extract(epoch FROM pg_postmaster_start_time())::TEXT, current_setting('port'),
-        current_database()::TEXT, current_schema()::TEXT, session_user::TEXT, current_user::TEXT,
-        identity, version
-    FROM ledger
-"""
-# Sessions of other roles may hold any lock too, so the role is compared.
-_SELECT_ANNOUNCED = """
-    SELECT EXISTS (
-        SELECT 1 FROM pg_locks JOIN pg_stat_activity USING (pid)
-        WHERE locktype = 'advisory' AND granted AND objsubid = 1 AND classid::BIGINT = ? AND objid::BIGINT = ?
-            AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
-            AND usename = session_user
-    )
-"""
 _ENTRY_ROW = attrgetter("seq", "kind", "body", "prev", "hash")
 _TRANSLATED = PostgresErrors()
 
@@ -148,21 +132,8 @@ class PostgresDatabase(LedgerDatabase):
     def confirm(self, db: Any) -> None:
         confirm_all(db, self._timeout)
 
-    def describe_place(self, db: Any) -> list[Any]:
-        return list(db.execute(_SELECT_PLACE).fetchone())
-
-    def announce_writer(self, db: Any, badge: int) -> bool:
-        # Held until the connection is closed. It keeps out nobody, and is not waited for.
-        return bool(db.execute("SELECT pg_try_advisory_lock_shared(?)", (badge,)).fetchone()[0])
-
-    def has_announced(self, db: Any, badge: int) -> bool:
-        high, low = divmod(badge, 1 << 32)
-        return bool(db.execute(_SELECT_ANNOUNCED, (high, low)).fetchone()[0])
-
     def close(self) -> None:
         with self.turn:
-            # A new connection may lead to another server.
-            self.sharing.stop()
             if self._connection is not None:
                 self._connection.raw.close()
             self._connection = None

@@ -94,9 +94,6 @@ class PostgresLedger(StoredLedger):
             )
         return SigningKey(self._key_file)
 
-    def _find_holder_file(self) -> Path | None:
-        return None if self._key_file is None else self._key_file.with_suffix(".holders")
-
 
 def _require_name(name: str) -> None:
     if _NAME.fullmatch(name) is None:

@@ -58,8 +58,6 @@ class SqliteDatabase(LedgerDatabase):
     `timeout` is how many seconds to wait for other processes.
     """
 
-    outlives_writers = False
-
     def __init__(self, path: str, timeout: float, main: Identity | None) -> None:
         super().__init__()
         self._path = path
@@ -155,19 +153,8 @@ class SqliteDatabase(LedgerDatabase):
         self._end_write(db)
         return False
 
-    def describe_place(self, db: Any) -> list[Any]:
-        self._require_same_files()
-        return ["file", *self._mark.describe()]
-
-    def require_written(self, db: Any, seq: int, head: str, mark: str) -> None:
-        # The leader may have other files open than lie at this path by now, or be none of ours.
-        self._require_same_files()
-        row = db.execute("SELECT body FROM entries WHERE seq = ? AND hash = ?", (seq, head)).fetchone()
-        require_same_ledger(row is not None and mark in row[0], "another process has written elsewhere")
-
     def close(self) -> None:
         with self.turn:
-            self.sharing.stop()
             self._close_connection()
             self._mark.close()
 

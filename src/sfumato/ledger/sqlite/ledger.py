@@ -133,9 +133,6 @@ class SqliteLedger(StoredLedger):
     def _find_key(self) -> SigningKey:
         return SigningKey.beside_ledger(self._path)
 
-    def _find_holder_file(self) -> Path | None:
-        return Path(f"{self._path}.holders")
-
 
 def create_file(path: str) -> None:
     """Create an empty file that its owner alone can read, where there is none yet."""

@@ -32,7 +32,6 @@ from sfumato.ledger.failures import (
     busy_error,
     full_error,
     require_agreement,
-    require_same_ledger,
     unconfirmed_error,
     unreadable_error,
 )
@@ -148,12 +147,6 @@ class Mark:
     def is_in_place(self) -> bool:
         """Return whether the file that is open is the one at the path."""
         return self._identity is not None and identify_log(self._bytes_path) == self._identity
-
-    def describe(self) -> list[int]:
-        """Return device, inode and time of birth of the file that is open."""
-        opened, lying = os.fstat(self._open()), identify_birth(self.path)
-        require_same_ledger(opened.st_ino == lying[0], "another mark lies at its path")
-        return [opened.st_dev, *lying]
 
     def close(self) -> None:
         """Close the file. The next use opens it and reads all of it again."""

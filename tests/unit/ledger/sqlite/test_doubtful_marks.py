@@ -208,58 +208,6 @@ def test_an_interruption_within_a_commit_leaves_a_ledger_that_goes_on(
     assert ledger.verify().charges == 2
 
 
-def let_lead(leader: SqliteLedger, ask: Ask) -> None:
-    leader._is_only_writer = False
-    leader.charge(ask("the leader's"))
-    assert leader._database.sharing._leader is not None
-
-
-def test_who_asks_a_leader_still_compares_its_own_files(tmp_path: Path, ask: Ask) -> None:
-    """The leader writes to files that no longer lie at the path of the one who asks."""
-    (tmp_path / "first").mkdir()
-    (tmp_path / "lab").symlink_to("first")
-    with closing(SqliteLedger.create(tmp_path / "first" / "ledger")) as leader:
-        leader.open_account("population:patient_id", Budget(1))
-        with closing(SqliteLedger.open(tmp_path / "lab" / "ledger")) as other:
-            let_lead(leader, ask)
-            other._is_only_writer = False
-            assert isinstance(other.charge(ask("asked")), Charged)
-            shutil.copytree(tmp_path / "first", tmp_path / "second")
-            (tmp_path / "lab").unlink()
-            (tmp_path / "lab").symlink_to("second")
-            with pytest.raises(LedgerError, match="SF-L112"):
-                other.charge(ask("elsewhere"))
-
-
-def test_who_asks_does_not_find_the_leader_of_another_ledger(tmp_path: Path, ask: Ask) -> None:
-    for name in ("one", "two"):
-        (tmp_path / name).mkdir()
-        with closing(SqliteLedger.create(tmp_path / name / "ledger")) as ledger:
-            ledger.open_account("population:patient_id", Budget(1))
-    with closing(SqliteLedger.open(tmp_path / "one" / "ledger")) as other:
-        (tmp_path / "one").rename(tmp_path / "gone")
-        (tmp_path / "two").rename(tmp_path / "one")
-        with closing(SqliteLedger.open(tmp_path / "one" / "ledger")) as leader:
-            let_lead(leader, ask)
-            other._is_only_writer = False
-            with pytest.raises(LedgerError, match="SF-L112"):
-                other.charge(ask("of the other ledger"))
-            assert leader.verify().charges == 1
-
-
-@pytest.mark.parametrize("reply", [(10, "f" * 64), None], ids=["invented", "of another charge"])
-def test_a_reply_counts_only_if_the_ledger_holds_what_it_says(
-    ledger: SqliteLedger, ask: Ask, reply: tuple[int, str] | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The name of a leader is no secret, and anybody of the same user can have it."""
-    charged = ledger.charge(ask("earlier"))
-    said = [list(reply or (charged.seq, charged.head))]
-    monkeypatch.setattr(ledger._database, "hand_over", lambda *_: said)
-    ledger._is_only_writer = False
-    with pytest.raises(LedgerError, match="SF-L112"):
-        ledger.charge(ask("believed"))
-
-
 def test_nothing_is_restored_while_someone_writes(
     path: Path, filled: SqliteLedger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
