@@ -7,15 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato import audit
+from sfumato.audit.blackbox import compare_samplers
+from sfumato.audit.claims import parse_claim
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-FEWEST = 1000
-"""Fewest samples of an audit."""
-LOOKS = 8, 4, 2, 1
-"""An audit looks after an eighth, a quarter and a half of its samples, and after all of them."""
+    from sfumato.audit.verdict import Verdict
+
+LOOKS = 16, 8, 4, 2, 1
+"""An audit looks after a sixteenth of its samples, and each time after twice as many."""
+FEWEST = 125
+"""Fewest samples to look at. Audits that users call take more, but the bounds are exact for any number."""
 EARLY = 1 / 10
 """Share of alpha for all early looks together. The last look has the rest, so it is hardly weaker."""
 
@@ -37,7 +40,7 @@ class _Prefix:
         return [each for part in self._parts for each in part][:count]
 
 
-def audit_in_stages(target: tuple[Any, Any], claim: Any, *, samples: int, alpha: float) -> audit.Verdict:
+def audit_in_stages(target: tuple[Any, Any], claim: Any, *, samples: int, alpha: float) -> Verdict:
     """Audit a mistake that must be found; stop at the first look that finds it.
 
     Calls a true claim broken with probability at most `alpha`, by a union bound over the looks. All looks use
@@ -46,12 +49,12 @@ def audit_in_stages(target: tuple[Any, Any], claim: Any, *, samples: int, alpha:
     """
     prefixes = tuple(map(_Prefix, target))
     sizes = sorted({max(FEWEST, samples // share) for share in LOOKS})
+    early, stated = alpha * EARLY / (len(LOOKS) - 1), parse_claim(claim, 0)
     for size in sizes[:-1]:
-        found = audit.run(prefixes, claim, samples=size, alpha=alpha * EARLY / (len(sizes) - 1))
+        found = compare_samplers(prefixes, stated, samples=size, alpha=early)
         if found.violates:
             return found
-    rest = alpha if len(sizes) == 1 else alpha * (1 - EARLY)
-    return audit.run(prefixes, claim, samples=samples, alpha=rest)
+    return compare_samplers(prefixes, stated, samples=samples, alpha=alpha * (1 - EARLY))
 
 
 def have_shares(

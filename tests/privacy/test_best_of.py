@@ -164,4 +164,4 @@ def test_the_number_of_runs_has_its_law() -> None:
 
 
 def test_a_number_of_runs_with_another_law_is_found() -> None:
-    assert not have_shares(draw_numbers_of_runs(Fraction(1, 6)), RUNS, off=0.085, **RATES)
+    assert not have_shares(draw_numbers_of_runs(Fraction(1, 4)), RUNS, off=0.085, **RATES)

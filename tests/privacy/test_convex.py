@@ -19,6 +19,7 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
+from sequential import audit_in_stages
 from sfumato import audit
 from sfumato.learn import ConvexERM, LinearSVC, LogisticRegression
 from sfumato.learn.convex import perturbation, solvers
@@ -579,7 +580,7 @@ def test_releases_on_a_grid_keep_their_price_and_planted_mistakes_do_not(
 
     monkeypatch.setattr("sfumato.learn.convex.objective_release.calibrate_gaussian_objective", planted)
     _calibrate.cache_clear()
-    assert audit.run(target, claim=asked.event(), samples=1000, alpha=1e-6).violates
+    assert audit_in_stages(target, asked.event(), samples=1000, alpha=1e-6).violates
 
 
 @pytest.mark.parametrize("failing", ["bound_gradient_norm", "minimize"])
