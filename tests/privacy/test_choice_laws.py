@@ -28,9 +28,13 @@ from sfumato.noise import (
     TopK,
     TruncatedGeometric,
 )
+from sfumato.noise.sampling.bernoulli_exp import build_bernoulli_exp, gaps_below_best
+from sfumato.noise.sampling.bits import OS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
+
+    from sfumato.noise.sampling.bits import BitSource
 
 FALSE_ALARM = 1e-10
 DRAWS = 10_000
@@ -57,6 +61,10 @@ def pearson(seen: Counter[Any], law: Law) -> float:
 def draws(request: pytest.FixtureRequest) -> int:
     found: int = request.param
     return found
+
+
+def check_all(drawn: Any, law: Law) -> None:
+    assert pearson(Counter(drawn.tolist()), law) > FALSE_ALARM
 
 
 def check(draw: Callable[[], Hashable], law: Law, draws: int = DRAWS) -> None:
@@ -120,33 +128,56 @@ def top_k_law(scores: list[int], scale: float, k: int) -> Law:
     return law
 
 
+class Scripted:
+    """Words from a fixed seed, so that two ways to draw can be given the same."""
+
+    def __init__(self, seed: int) -> None:
+        self._rng = np.random.default_rng(seed)
+
+    def words(self, count: int) -> Any:
+        return self._rng.integers(0, 2**64, count, dtype=np.uint64)
+
+
+def pick_many(mechanism: ExponentialMechanism, scores: list[int], count: int, source: BitSource = OS) -> Any:
+    """Draw as `release` does, many rows at once."""
+    lengths = np.ones((count, len(scores)), dtype=np.uint64)
+    return build_bernoulli_exp(mechanism.scale).pick_each(gaps_below_best(np.array(scores)), lengths, source)[
+        0
+    ]
+
+
 @pytest.mark.parametrize("scores", SCORES, ids=str)
 @pytest.mark.parametrize("monotone", [False, True])
 def test_exponential(scores: list[int], monotone: bool, draws: int) -> None:
+    """Draws many choices at once, and a few by `release`, which must be the same for the same words."""
     mechanism = ExponentialMechanism(Fraction(4, 3), 2, monotone)
-    check(lambda: mechanism.release(scores), exponential_law(scores, 1.5 if monotone else 3), draws)
+    check_all(pick_many(mechanism, scores, 10 * draws), exponential_law(scores, 1.5 if monotone else 3))
+    for seed in range(100):
+        one = mechanism.release(scores, source=Scripted(seed))
+        assert one == pick_many(mechanism, scores, 1, Scripted(seed))[0]
 
 
-@pytest.mark.parametrize("scores", SCORES, ids=str)
-@pytest.mark.parametrize("monotone", [False, True])
+WAYS = [(scores, monotone) for scores in SCORES for monotone in (False, True)[: 1 + (len(scores) in (3, 4))]]
+"""Scores, and whether they are monotone, which changes nothing but the scale: so for three of them."""
+
+
+@pytest.mark.parametrize(("scores", "monotone"), WAYS, ids=str)
 def test_permute_and_flip(scores: list[int], monotone: bool, draws: int) -> None:
-    mechanism = PermuteAndFlip(Fraction(4, 3), 2, monotone)
-    check(lambda: mechanism.release(scores), flip_law(scores, 1.5 if monotone else 3), draws)
+    mechanism, array = PermuteAndFlip(Fraction(4, 3), 2, monotone), np.array(scores)
+    check(lambda: mechanism.release(array), flip_law(scores, 1.5 if monotone else 3), draws)
 
 
-@pytest.mark.parametrize("scores", SCORES, ids=str)
-@pytest.mark.parametrize("monotone", [False, True])
+@pytest.mark.parametrize(("scores", "monotone"), WAYS, ids=str)
 def test_noisy_max(scores: list[int], monotone: bool, draws: int) -> None:
-    mechanism = NoisyMax(Fraction(4, 3), 2, monotone)
-    check(lambda: mechanism.release(scores), noisy_max_law(scores, 1.5 if monotone else 3), draws)
+    mechanism, array = NoisyMax(Fraction(4, 3), 2, monotone), np.array(scores)
+    check(lambda: mechanism.release(array), noisy_max_law(scores, 1.5 if monotone else 3), draws)
 
 
-@pytest.mark.parametrize("k", [1, 2, 3])
-@pytest.mark.parametrize("monotone", [False, True])
+@pytest.mark.parametrize(("k", "monotone"), [(1, False), (2, False), (2, True), (3, False)])
 def test_top_k(k: int, monotone: bool, draws: int) -> None:
     scores = [5, 5, 2, -4]
-    mechanism = TopK(Fraction(4, 3) * k, k, 2, monotone)
-    check(lambda: tuple(mechanism.release(scores)), top_k_law(scores, 1.5 if monotone else 3, k), draws)
+    mechanism, array = TopK(Fraction(4, 3) * k, k, 2, monotone), np.array(scores)
+    check(lambda: tuple(mechanism.release(array)), top_k_law(scores, 1.5 if monotone else 3, k), draws)
 
 
 def neighbours(seed: int, monotone: bool) -> tuple[list[int], list[int]]:
@@ -177,15 +208,21 @@ def test_permute_and_flip_has_no_bounded_range() -> None:
 
 def sparse_law(mechanism: SparseVector, answers: list[int], threshold: int) -> Law:
     """Over the noise of the threshold, given which the answers are independent."""
-    above, noise = float(mechanism.answer_noise().scale), float(mechanism.threshold_noise().scale)
-    r, law = math.exp(-1 / above), Counter[tuple[bool, ...]]()
-    for z, chance in laplace_chances(noise, int(40 * noise)).items():
-        needed = [threshold + z - answer for answer in answers]
-        yes = [r**m / (1 + r) if m > 0 else 1 - r ** (1 - m) / (1 + r) for m in needed]
-        for course in product([False, True], repeat=len(answers)):
-            told = _until(course, mechanism.positives)
-            law[told] += chance * math.prod(p if yes_ else 1 - p for p, yes_ in zip(yes, course, strict=True))
+    chances, yes = chances_of_yes(mechanism, [answer - threshold for answer in answers])
+    law = Counter[tuple[bool, ...]]()
+    for course in product([False, True], repeat=len(answers)):
+        told = _until(course, mechanism.positives)
+        law[told] += float(chances @ np.where(course, yes, 1 - yes).prod(axis=1))
     return dict(law)
+
+
+def chances_of_yes(mechanism: SparseVector, margins: list[int]) -> tuple[Any, Any]:
+    """The law of the threshold's noise, and for each of its values the chance of a yes to each margin."""
+    above, noise = float(mechanism.answer_noise().scale), float(mechanism.threshold_noise().scale)
+    law, r = laplace_chances(noise, int(40 * noise)), math.exp(-1 / above)
+    needed = np.array(list(law))[:, None] - np.array(margins)
+    tail = r ** np.where(needed > 0, needed, 1 - needed) / (1 + r)
+    return np.array(list(law.values())), np.where(needed > 0, tail, 1 - tail)
 
 
 def _until(course: tuple[bool, ...], positives: int) -> tuple[bool, ...]:
@@ -256,15 +293,8 @@ def conversations(mechanisms: Sequence[SparseVector], table: int, seed: int) -> 
 
 def rounds_chance(mechanism: SparseVector, rounds: list[tuple[int, bool]]) -> float:
     """The chance that answers with these margins above the threshold are told so."""
-    above, noise = float(mechanism.answer_noise().scale), float(mechanism.threshold_noise().scale)
-    r, whole = math.exp(-1 / above), 0.0
-    for z, chance in laplace_chances(noise, int(40 * noise)).items():
-        for margin, told in rounds:
-            m = z - margin
-            yes = r**m / (1 + r) if m > 0 else 1 - r ** (1 - m) / (1 + r)
-            chance *= yes if told else 1 - yes
-        whole += chance
-    return whole
+    chances, yes = chances_of_yes(mechanism, [margin for margin, _ in rounds])
+    return float(chances @ np.where([told for _, told in rounds], yes, 1 - yes).prod(axis=1))
 
 
 def ramp(epsilon: float, delta: float, count: int) -> float:
@@ -316,10 +346,10 @@ def test_the_check_notices_a_wrong_law() -> None:
     """A scale that is half too large, and ties that the first candidate wins."""
     blunt, scores = ExponentialMechanism(Fraction(4, 3), 3), [3, 1, 0]
     with pytest.raises(AssertionError):
-        check(lambda: blunt.release(scores), exponential_law(scores, 3))
+        check_all(pick_many(blunt, scores, DRAWS), exponential_law(scores, 3))
     with pytest.raises(AssertionError):
-        check(lambda: _first_of_the_greatest([0, 0]), noisy_max_law([0, 0], 2))
+        check_all(_first_of_the_greatest([0, 0], DRAWS), noisy_max_law([0, 0], 2))
 
 
-def _first_of_the_greatest(scores: list[int]) -> int:
-    return int(np.argmax(LaplaceNoise(Fraction(2)).release(np.array(scores))))
+def _first_of_the_greatest(scores: list[int], count: int) -> Any:
+    return np.argmax(LaplaceNoise(Fraction(2)).release(np.tile(scores, (count, 1))), axis=1)

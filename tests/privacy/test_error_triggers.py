@@ -415,13 +415,59 @@ def _spent(original: Path, folder: Path) -> str:
     """Read by a fresh ledger, which verifies all of itself first."""
     (folder / "catalog.json").write_bytes((original / "catalog.json").read_bytes())
     lab = sf.open(folder)
+    try:
+        return _spent_now(lab)
+    finally:
+        lab.ledger.close()
+
+
+def _spent_now(lab: sf.Lab) -> str:
     pure = lab.ledger.read_spent(PEOPLE).pure
-    lab.ledger.close()
     assert pure is not None
     return {0: "nothing", 250_000_000_000: "a quarter"}[pure]
 
 
-@pytest.mark.parametrize("name", TRIGGERS)
+REFUSED = {
+    name
+    for name, each in TRIGGERS.items()
+    if name in {*QUESTIONS, *SPENDS, *CALLS} and each.harm is None and each.charged == "nothing"
+}
+"""Triggers that are refused before the charge and leave the lab as it is, so they share one copy of it."""
+
+
+@pytest.fixture(scope="module")
+def shared_labs(originals: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[sf.Lab]]:
+    """One open copy of each lab. In the end a fresh ledger must still say that nothing is spent."""
+    folders = [tmp_path_factory.mktemp("shared") / "lab" for _ in originals]
+    for original, folder in zip(originals, folders, strict=True):
+        copy_lab(original, folder)
+    labs = [sf.open(folder) for folder in folders]
+    yield labs
+    for lab in labs:
+        lab.ledger.close()
+    spent = [_spent(original, folder) for original, folder in zip(originals, folders, strict=True)]
+    assert spent == ["nothing"] * len(labs)
+
+
+def refused(trigger: Trigger, lab: sf.Lab) -> tuple[str, str]:
+    """Return what was said, and what is spent afterwards."""
+    try:
+        trigger.act(lab)
+    except SfumatoError as problem:
+        return told(problem), _spent_now(lab)
+    pytest.fail("nothing went wrong")
+
+
+@pytest.mark.parametrize("name", [each for each in TRIGGERS if each in REFUSED])
+def test_neighbours_hear_the_same_refusal(name: str, shared_labs: list[sf.Lab]) -> None:
+    heard = [refused(TRIGGERS[name], lab) for lab in shared_labs]
+    assert set(heard) == {heard[0]}
+    assert heard[0][1] == "nothing"
+    assert "SESAME" not in heard[0][0]
+    assert str(shared_labs[0].folder.parent.parent) not in heard[0][0]
+
+
+@pytest.mark.parametrize("name", [each for each in TRIGGERS if each not in REFUSED])
 def test_neighbours_hear_the_same(name: str, originals: list[Path], tmp_path: Path) -> None:
     trigger = TRIGGERS[name]
     heard = [pulled(trigger, each, tmp_path / str(place)) for place, each in enumerate(originals)]

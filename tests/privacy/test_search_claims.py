@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
+from sequential import audit_in_stages
 from sfumato import audit
 from sfumato.learn.base.saving import from_json
 from sfumato.learn.search_scores import ScoredRows
@@ -142,7 +143,7 @@ def test_the_best_of_all_keeps_its_price_and_a_planted_mistake_does_not(
     if side != "scored on":
         return
     monkeypatch.setattr("sfumato.learn.search_tables.release_score", lambda found, spend: float(found.sum()))
-    assert audit.run(target, claim=searched.event(), samples=1000, alpha=ALPHA).violates
+    assert audit_in_stages(target, searched.event(), samples=1000, alpha=ALPHA).violates
 
 
 # ---- through the gate --------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ row, all missing, extreme, stored in other types, and drawn at random.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -170,6 +170,15 @@ def sessions(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Session]:
         lab.register("t", source(folder), unit=unit, columns=COLUMNS, budget=sf.Budget(10**6, 1e-3))
         made[name] = lab.session()
     return made
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_draws() -> Iterator[None]:
+    """Compute intervals from few draws of the noise. That changes where their ends are, but no shape."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sfumato.curator.answers.noise_law._FINE_POINTS", 2**11)
+        patch.setattr("sfumato.curator.answers.noise_law._POINTS", 2**10)
+        yield
 
 
 # ---- shapes ------------------------------------------------------------------------------------------------

@@ -61,11 +61,22 @@ def source(rows: int) -> pa.Table:
     return pa.table(columns)
 
 
+def make_lab(folder: Path, epsilon: int) -> sf.Lab:
+    made = sf.create(folder)
+    budget = sf.Budget(epsilon=epsilon, delta=1e-5)
+    made.register("t", source(ROWS), unit=sf.ROW, columns=COLUMNS, budget=budget)
+    return made
+
+
 @pytest.fixture
 def lab(tmp_path: Path) -> sf.Lab:
-    made = sf.create(tmp_path / "lab")
-    made.register("t", source(ROWS), unit=sf.ROW, columns=COLUMNS, budget=sf.Budget(epsilon=100, delta=1e-5))
-    return made
+    return make_lab(tmp_path / "lab", 100)
+
+
+@pytest.fixture(scope="module")
+def rich_lab(tmp_path_factory: pytest.TempPathFactory) -> sf.Lab:
+    """One lab for all tests that ask each question once."""
+    return make_lab(tmp_path_factory.mktemp("rich") / "lab", 1000)
 
 
 def fitted(lab: sf.Lab, search: Search, target: str | None = "kind", **more: Any) -> Search:
@@ -109,10 +120,10 @@ def names_of(model: Any) -> list[str]:
 @pytest.mark.parametrize("spend", [{"epsilon": 8.0}, {"epsilon": 8.0, "delta": 1e-6}], ids=["pure", "delta"])
 @pytest.mark.parametrize(("model", "grid", "target"), SEARCHES, ids=IDS)
 def test_every_kind_is_searched(
-    lab: sf.Lab, model: Any, grid: dict[str, list[Any]], target: str, spend: dict[str, float]
+    rich_lab: sf.Lab, model: Any, grid: dict[str, list[Any]], target: str, spend: dict[str, float]
 ) -> None:
-    names = names_of(model)
-    found = fitted(lab, Search(model, grid, runs=1, **spend), target, features=names)
+    names, before = names_of(model), kinds(rich_lab)
+    found = fitted(rich_lab, Search(model, grid, runs=1, **spend), target, features=names)
     rows = source(50).select(names).to_pandas()
     if isinstance(model, sf.learn.CategoricalNB):
         rows = rows.to_numpy()  # columns of texts with nothing in them are theirs to read
@@ -124,7 +135,7 @@ def test_every_kind_is_searched(
         assert set(guessed) <= set(found.classes_) == set(COLUMNS[target].values)
     assert [found.best_params_[name] in values for name, values in grid.items()] == [True] * len(grid)
     assert type(found.best_estimator_) is type(model)
-    assert kinds(lab) == ["charge", "release"]
+    assert kinds(rich_lab) == [*before, "charge", "release"]
 
 
 def test_a_search_learns_something(lab: sf.Lab) -> None:
@@ -309,15 +320,23 @@ def test_units_of_several_rows_and_replaced_ones_are_refused(tmp_path: Path) -> 
 # ---- few rows, and none ------------------------------------------------------------------------------------
 
 
+@pytest.fixture(scope="module")
+def small_lab(tmp_path_factory: pytest.TempPathFactory) -> sf.Lab:
+    """Tables of no row, of one and of two."""
+    made = sf.create(tmp_path_factory.mktemp("small") / "lab")
+    for rows in (0, 1, 2):
+        table, budget = source(3).slice(0, rows), sf.Budget(epsilon=100, delta=1e-5)
+        made.register(f"t{rows}", table, unit=sf.ROW, columns=COLUMNS, budget=budget)
+    return made
+
+
 @pytest.mark.parametrize("rows", [0, 1, 2])
 @pytest.mark.parametrize(("model", "grid", "target"), SEARCHES, ids=IDS)
 def test_tables_of_few_rows_are_no_errors(
-    tmp_path: Path, model: Any, grid: dict[str, list[Any]], target: str, rows: int
+    small_lab: sf.Lab, model: Any, grid: dict[str, list[Any]], target: str, rows: int
 ) -> None:
-    lab = sf.create(tmp_path / "lab")
-    table = source(3).slice(0, rows)
-    lab.register("t", table, unit=sf.ROW, columns=COLUMNS, budget=sf.Budget(epsilon=100, delta=1e-5))
-    found = fitted(lab, Search(model, grid, epsilon=1, runs=1), target, features=names_of(model))
+    search, names = Search(model, grid, epsilon=1, runs=1), names_of(model)
+    found = fitted(small_lab, search, target, table=f"t{rows}", features=names)
     assert type(found.best_estimator_) is type(model)
     assert np.isfinite(found.best_score_)
 
@@ -388,16 +407,16 @@ def test_a_run_asks_for_what_a_fit_asks_for_and_has_the_same_numbers(
 
 @pytest.mark.parametrize(("model", "grid", "target"), SEARCHES, ids=IDS)
 def test_no_row_changes_what_another_adds_to_a_score(
-    lab: sf.Lab, model: Any, grid: dict[str, list[Any]], target: str
+    rich_lab: sf.Lab, model: Any, grid: dict[str, list[Any]], target: str
 ) -> None:
     """Of a block of one size: what is said of a row at a place is the same whoever is at the others."""
-    rows, declared = declared_of(lab, model, target)
+    rows, declared = declared_of(rich_lab, model, target)
     layout = RowLayout.of(declared)
     setting = {name: values[0] for name, values in grid.items()}
     made = type(model)(**{**model.get_params(deep=False), **setting, "epsilon": 1})
     made.begin_fit([each.name for each in declared.features], layout.declare())
     del made.feature_names_in_
-    exact = lab.engine.run(UnitFigures(rows.rows, rows.where, tuple(map(Total, list_figures(declared)))))
+    exact = rich_lab.engine.run(UnitFigures(rows.rows, rows.where, tuple(map(Total, list_figures(declared)))))
     made._learn(HeldRowsOracle.over(layout.declare(), made.fit_budget(), exact))
     block = ScoredRows.of(layout, exact).rows[:256]
     found = made.predict(block)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from sfumato.curator.plan.noisy_sum import NoisyBlock, NoisyMatrix, NoisySum
@@ -137,20 +138,40 @@ def calibrate_noise(block: SumBlock, spend: Spend, rows: int, replaced: bool) ->
 
     A unit changes the sums by all its rows; replacing it takes those away and adds others.
     """
-    # Norms grow by this factor, so the squared norm grows by its square.
+    # Terms are deep and their noise depends on their number alone, so they are no part of what is looked up.
+    norms = _Norms(len(block.terms), block.l1, block.l2_squared, block.moves, block.trace, block.vector_size)
     times = rows * (2 if replaced else 1)
-    moves = scale_moves(block.moves, times)
-    sensitivity = SumSensitivity(block.l1 * times, block.l2_squared * times**2, moves)
-    share = share_of(block.out_of or spend, block.share)
+    return _calibrate_norms(norms, block.out_of or spend, block.share, times)
+
+
+@dataclass(frozen=True, slots=True)
+class _Norms:
+    """What the noise of a block depends on, besides what pays for it; the fields are those of `SumBlock`."""
+
+    terms: int
+    l1: int
+    l2_squared: int
+    moves: Moves
+    trace: int
+    vector_size: int
+
+
+@lru_cache(maxsize=512)
+def _calibrate_norms(norms: _Norms, spend: Spend, part: Fraction, times: int) -> NoisyBlock:
+    """Return the noise of sums that a unit changes by this many times these norms."""
+    # Norms grow by this factor, so the squared norm grows by its square.
+    moves = scale_moves(norms.moves, times)
+    sensitivity = SumSensitivity(norms.l1 * times, norms.l2_squared * times**2, moves)
+    share = share_of(spend, part)
     noise: Noise
-    if isinstance(share, PureSpend) and block.trace:
-        trace = block.trace * times
+    if isinstance(share, PureSpend) and norms.trace:
+        trace = norms.trace * times
         return NoisyMatrix(
-            len(block.terms), trace, MatrixNoise.calibrated(share.epsilon, trace, block.vector_size)
+            norms.terms, trace, MatrixNoise.calibrated(share.epsilon, trace, norms.vector_size)
         )
     if isinstance(share, PureSpend):
         # Below the smallest scale noise would be 0 all but always; more noise than is due is safe.
         noise = LaplaceNoise(max(SMALLEST, sensitivity.l1 / share.epsilon))
     else:
         noise = GaussianNoise(max(SMALLEST, root_up(sensitivity.l2_squared * share.multiplier**2)))
-    return NoisySum(len(block.terms), sensitivity, noise)
+    return NoisySum(norms.terms, sensitivity, noise)
