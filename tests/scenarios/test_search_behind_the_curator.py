@@ -373,7 +373,7 @@ def declared_of(lab: sf.Lab, model: Any, target: str) -> Any:
 
 @pytest.mark.parametrize(("model", "grid", "target"), SEARCHES, ids=IDS)
 def test_a_run_asks_for_what_a_fit_asks_for_and_has_the_same_numbers(
-    shared: sf.Lab, model: Any, grid: dict[str, list[Any]], target: str
+    lab: sf.Lab, model: Any, grid: dict[str, list[Any]], target: str
 ) -> None:
     """Both are answered without noise, so they go the same way to the end."""
     setting = {name: values[0] for name, values in grid.items()}
@@ -381,13 +381,13 @@ def test_a_run_asks_for_what_a_fit_asks_for_and_has_the_same_numbers(
     one, other = type(model)(**params), type(model)(**params)
     scan, held = Kept(), Kept()
     with recording(scan):
-        shared.session().fit(one, table="t", features=names_of(model), target=target)
-    rows, declared = declared_of(shared, model, target)
+        lab.session().fit(one, table="t", features=names_of(model), target=target)
+    rows, declared = declared_of(lab, model, target)
     program = UnitFigures(rows.rows, rows.where, tuple(map(Total, list_figures(declared))))
     layout = RowLayout.of(declared)
     other.begin_fit(names_of(model), layout.declare())
     with recording(held):
-        other._learn(HeldRowsOracle.over(layout.declare(), other.fit_budget(), shared.engine.run(program)))
+        other._learn(HeldRowsOracle.over(layout.declare(), other.fit_budget(), lab.engine.run(program)))
     assert scan.inputs() == held.inputs()
     assert [call.mechanism for call in scan.calls] == [call.mechanism for call in held.calls]
     public = {"guarantee_", "classes_", "categories_"}
