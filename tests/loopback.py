@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import uvicorn
 
-from serving import NAMES, InstantClock, make_lab
+from serving import NAMES, answer_at_once, make_lab
 from sfumato.lab.remote.session import connect
 from sfumato.server.app import create_app
 from sfumato.server.connections import TimedConnection
@@ -42,14 +42,6 @@ class ThreadRunner(JobRunner):
         threading.Thread(target=run, daemon=True).start()
 
 
-def wait_for_nothing(lab: Lab) -> Lab:
-    """Let workers of a lab have a minute for each question, and replies leave when they are there."""
-    for table in lab.tables():
-        lab.set_pace(table.name, seconds=10)
-    vars(lab)["_slots"] = replace(lab._slots, clock=InstantClock())
-    return lab
-
-
 class LoopbackClinic:
     """A clinic at an address of this machine."""
 
@@ -71,8 +63,10 @@ def serve_on_loopback(
     folder: Path, lab: Lab | None = None, *, processes: bool = False
 ) -> Iterator[LoopbackClinic]:
     """Yield a clinic at a free port. Jobs run in threads, or in processes which are ended at the end."""
+    lab = lab or make_lab(folder)
+    answer_at_once(lab)
     settings = ServerSettings(requests_per_second=1e6, request_burst=10**6)
-    app = create_app(wait_for_nothing(lab or make_lab(folder)), settings)
+    app = create_app(lab, settings)
     context = app.state.context
     people = context.people
     if not processes:

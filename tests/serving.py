@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,7 +25,6 @@ with warnings.catch_warnings():
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from fastapi import FastAPI
 
@@ -83,13 +83,41 @@ class InstantClock(SlotClock):
         """Return at once."""
 
 
+class SharedWorkers(WorkerHost):
+    """Workers of one lab, forked by a process that all labs of this test process share.
+
+    That process imports DuckDB and others when it starts, which takes longer than most tests.
+    """
+
+    _owner = WorkerHost(Path(), "")
+
+    def __init__(self, folder: Path, schema: str, **limits: Any) -> None:
+        super().__init__(folder, schema, **limits)
+        self._turn = self._owner._turn
+
+    def _find_forker(self) -> Any:
+        shared = self._owner._forker
+        if shared is not None and not shared.close.alive:
+            self._owner._forker = None
+        self._forker = self._owner._find_forker()
+        return self._forker
+
+    def close(self) -> None:
+        """Leave the process that forks to other labs."""
+
+
+def share_workers(lab: Lab, clock: SlotClock, **limits: Any) -> None:
+    """Let a lab's hostile sessions be read by shared workers, which start now."""
+    workers = SharedWorkers(lab.folder, lab._schema, **limits)
+    workers.start()
+    vars(lab)["_slots"] = SlotReader(workers, lab.engine, clock)
+
+
 def answer_at_once(lab: Lab) -> None:
     """Let replies of hostile sessions leave when they are there, however busy the machine is."""
     for table in lab.tables():
         lab.set_pace(table.name, seconds=10)
-    workers = WorkerHost(lab.folder, lab._schema)
-    workers.start()
-    vars(lab)["_slots"] = SlotReader(workers, lab.engine, InstantClock())
+    share_workers(lab, InstantClock())
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,8 @@ from typing import Any
 import psycopg
 
 from feed_clinic import make_clinic
+from serving import share_workers
+from sfumato.curator.hostile.slots import SlotClock
 from sfumato.lab.lab import Lab
 from sfumato.server.people import PeopleStore
 from sfumato.server.rates import RequestRates
@@ -100,6 +102,7 @@ def read_frame(connection: socket.socket) -> tuple[bytes, bytes]:
 def open_door(folder: Path) -> Iterator[OpenDoor]:
     """Yield a door to a new clinic on a free port, with a person of every role."""
     lab = make_clinic(folder)
+    share_workers(lab, SlotClock())
     people = PeopleStore(lab.folder / "people.sqlite")
     for name, role in PEOPLE.items():
         people.add_person(name, role)

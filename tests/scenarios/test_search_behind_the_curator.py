@@ -61,22 +61,27 @@ def source(rows: int) -> pa.Table:
     return pa.table(columns)
 
 
-def make_lab(folder: Path, epsilon: int) -> sf.Lab:
+def make_lab(folder: Path, rows: int, budget: sf.Budget) -> sf.Lab:
     made = sf.create(folder)
-    budget = sf.Budget(epsilon=epsilon, delta=1e-5)
-    made.register("t", source(ROWS), unit=sf.ROW, columns=COLUMNS, budget=budget)
+    made.register("t", source(max(rows, 3)).slice(0, rows), unit=sf.ROW, columns=COLUMNS, budget=budget)
     return made
 
 
 @pytest.fixture
 def lab(tmp_path: Path) -> sf.Lab:
-    return make_lab(tmp_path / "lab", 100)
+    """A lab for one test, which reads the whole ledger or makes the same request as another test."""
+    return make_lab(tmp_path / "lab", ROWS, sf.Budget(epsilon=100, delta=1e-5))
 
 
 @pytest.fixture(scope="module")
-def rich_lab(tmp_path_factory: pytest.TempPathFactory) -> sf.Lab:
-    """One lab for all tests that ask each question once."""
-    return make_lab(tmp_path_factory.mktemp("rich") / "lab", 1000)
+def shared(tmp_path_factory: pytest.TempPathFactory) -> sf.Lab:
+    """One lab for all tests whose requests differ from each other's."""
+    return make_lab(tmp_path_factory.mktemp("searches") / "lab", ROWS, sf.Budget(epsilon=10_000, delta=1e-3))
+
+
+@pytest.fixture(scope="module", params=[0, 1, 2], ids="rows={}".format)
+def small(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> sf.Lab:
+    return make_lab(tmp_path_factory.mktemp("small") / "lab", request.param, sf.Budget(1_000, delta=1e-5))
 
 
 def fitted(lab: sf.Lab, search: Search, target: str | None = "kind", **more: Any) -> Search:
@@ -120,10 +125,10 @@ def names_of(model: Any) -> list[str]:
 @pytest.mark.parametrize("spend", [{"epsilon": 8.0}, {"epsilon": 8.0, "delta": 1e-6}], ids=["pure", "delta"])
 @pytest.mark.parametrize(("model", "grid", "target"), SEARCHES, ids=IDS)
 def test_every_kind_is_searched(
-    rich_lab: sf.Lab, model: Any, grid: dict[str, list[Any]], target: str, spend: dict[str, float]
+    shared: sf.Lab, model: Any, grid: dict[str, list[Any]], target: str, spend: dict[str, float]
 ) -> None:
-    names, before = names_of(model), kinds(rich_lab)
-    found = fitted(rich_lab, Search(model, grid, runs=1, **spend), target, features=names)
+    names, before = names_of(model), len(kinds(shared))
+    found = fitted(shared, Search(model, grid, runs=1, **spend), target, features=names)
     rows = source(50).select(names).to_pandas()
     if isinstance(model, sf.learn.CategoricalNB):
         rows = rows.to_numpy()  # columns of texts with nothing in them are theirs to read
@@ -135,12 +140,12 @@ def test_every_kind_is_searched(
         assert set(guessed) <= set(found.classes_) == set(COLUMNS[target].values)
     assert [found.best_params_[name] in values for name, values in grid.items()] == [True] * len(grid)
     assert type(found.best_estimator_) is type(model)
-    assert kinds(rich_lab) == [*before, "charge", "release"]
+    assert kinds(shared)[before:] == ["charge", "release"]
 
 
-def test_a_search_learns_something(lab: sf.Lab) -> None:
+def test_a_search_learns_something(shared: sf.Lab) -> None:
     """At ε = 40 noise is small beside 3,000 rows, whichever setting and whichever rows aside are drawn."""
-    found = fitted(lab, logistic(epsilon=40.0))
+    found = fitted(shared, logistic(epsilon=40.0))
     rows = source(ROWS)
     asked = pd.DataFrame({name: rows[name].to_pandas() for name in FEATURES})
     truth = rows["kind"].to_pylist()
@@ -252,19 +257,20 @@ def test_a_budget_that_does_not_hold_it_is_not_touched(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("method", ["objective", "output", "gaussian"])
-def test_textbook_forms_are_refused(lab: sf.Lab, method: str) -> None:
+def test_textbook_forms_are_refused(shared: sf.Lab, method: str) -> None:
     named = Search(sf.learn.LogisticRegression(method=method), {"steps": [3]}, epsilon=1)
     listed = Search(sf.learn.LogisticRegression(), {"method": ["gradient", method]}, epsilon=1)
+    before = kinds(shared)
     for search in (named, listed):
         with pytest.raises(PolicyError, match="SF-E132"):
-            fitted(lab, search)
-    assert kinds(lab) == []
+            fitted(shared, search)
+    assert kinds(shared) == before
 
 
-def test_two_classes_and_pure_epsilon_are_learnt_in_the_exact_form(lab: sf.Lab) -> None:
+def test_two_classes_and_pure_epsilon_are_learnt_in_the_exact_form(shared: sf.Lab) -> None:
     """On own arrays this is where the textbook form would be taken."""
     model = sf.learn.LogisticRegression(classes=["no", "yes"], bounds=(-1, 1))
-    found = fitted(lab, Search(model, {"method": ["auto"]}, epsilon=2, runs=2))
+    found = fitted(shared, Search(model, {"method": ["auto"]}, epsilon=2, runs=2))
     assert found.best_estimator_.method_ == "gradient"
 
 
@@ -280,26 +286,27 @@ def own() -> Any:
     [own, lambda: sf.learn.KMeans(2), lambda: logistic(), lambda: sf.learn.FrequentItemsets(2)],
     ids=["own", "no target", "a search", "sets"],
 )
-def test_only_reviewed_estimators_with_a_target(lab: sf.Lab, model: Callable[[], Any]) -> None:
+def test_only_reviewed_estimators_with_a_target(shared: sf.Lab, model: Callable[[], Any]) -> None:
     with pytest.raises(UsageError, match="SF-E145"):
-        fitted(lab, Search(model(), {"epsilon": [1]}, epsilon=1))
+        fitted(shared, Search(model(), {"epsilon": [1]}, epsilon=1))
     with pytest.raises(UsageError, match="SF-E145"):
-        fitted(lab, logistic(), target=None)
+        fitted(shared, logistic(), target=None)
 
 
-def test_kernels_and_what_cannot_be_written_down_are_refused(lab: sf.Lab) -> None:
+def test_kernels_and_what_cannot_be_written_down_are_refused(shared: sf.Lab) -> None:
     with pytest.raises(PolicyError, match="SF-E140"):
-        fitted(lab, Search(sf.learn.KernelSVC(), {"waves": [5]}, epsilon=1))
+        fitted(shared, Search(sf.learn.KernelSVC(), {"waves": [5]}, epsilon=1))
     with pytest.raises(UsageError, match="SF-E146"):
-        fitted(lab, Search(sf.learn.ConvexERM(), {"loss": [sf.learn.huber(0.3)]}, epsilon=1))
+        fitted(shared, Search(sf.learn.ConvexERM(), {"loss": [sf.learn.huber(0.3)]}, epsilon=1))
 
 
 @pytest.mark.parametrize("grid", [{"penalty": [0, -1]}, {"steps": [3, 0.5]}], ids=str)
-def test_wrong_settings_are_found_before_anything_is_charged(lab: sf.Lab, grid: Any) -> None:
+def test_wrong_settings_are_found_before_anything_is_charged(shared: sf.Lab, grid: Any) -> None:
+    before = kinds(shared)
     for _ in range(3):
         with pytest.raises(UsageError):
-            fitted(lab, Search(sf.learn.LogisticRegression(), grid, epsilon=1))
-    assert kinds(lab) == []
+            fitted(shared, Search(sf.learn.LogisticRegression(), grid, epsilon=1))
+    assert kinds(shared) == before
 
 
 def test_units_of_several_rows_and_replaced_ones_are_refused(tmp_path: Path) -> None:
@@ -320,23 +327,11 @@ def test_units_of_several_rows_and_replaced_ones_are_refused(tmp_path: Path) -> 
 # ---- few rows, and none ------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def small_lab(tmp_path_factory: pytest.TempPathFactory) -> sf.Lab:
-    """Tables of no row, of one and of two."""
-    made = sf.create(tmp_path_factory.mktemp("small") / "lab")
-    for rows in (0, 1, 2):
-        table, budget = source(3).slice(0, rows), sf.Budget(epsilon=100, delta=1e-5)
-        made.register(f"t{rows}", table, unit=sf.ROW, columns=COLUMNS, budget=budget)
-    return made
-
-
-@pytest.mark.parametrize("rows", [0, 1, 2])
 @pytest.mark.parametrize(("model", "grid", "target"), SEARCHES, ids=IDS)
 def test_tables_of_few_rows_are_no_errors(
-    small_lab: sf.Lab, model: Any, grid: dict[str, list[Any]], target: str, rows: int
+    small: sf.Lab, model: Any, grid: dict[str, list[Any]], target: str
 ) -> None:
-    search, names = Search(model, grid, epsilon=1, runs=1), names_of(model)
-    found = fitted(small_lab, search, target, table=f"t{rows}", features=names)
+    found = fitted(small, Search(model, grid, epsilon=1, runs=1), target, features=names_of(model))
     assert type(found.best_estimator_) is type(model)
     assert np.isfinite(found.best_score_)
 
@@ -407,16 +402,16 @@ def test_a_run_asks_for_what_a_fit_asks_for_and_has_the_same_numbers(
 
 @pytest.mark.parametrize(("model", "grid", "target"), SEARCHES, ids=IDS)
 def test_no_row_changes_what_another_adds_to_a_score(
-    rich_lab: sf.Lab, model: Any, grid: dict[str, list[Any]], target: str
+    shared: sf.Lab, model: Any, grid: dict[str, list[Any]], target: str
 ) -> None:
     """Of a block of one size: what is said of a row at a place is the same whoever is at the others."""
-    rows, declared = declared_of(rich_lab, model, target)
+    rows, declared = declared_of(shared, model, target)
     layout = RowLayout.of(declared)
     setting = {name: values[0] for name, values in grid.items()}
     made = type(model)(**{**model.get_params(deep=False), **setting, "epsilon": 1})
     made.begin_fit([each.name for each in declared.features], layout.declare())
     del made.feature_names_in_
-    exact = rich_lab.engine.run(UnitFigures(rows.rows, rows.where, tuple(map(Total, list_figures(declared)))))
+    exact = shared.engine.run(UnitFigures(rows.rows, rows.where, tuple(map(Total, list_figures(declared)))))
     made._learn(HeldRowsOracle.over(layout.declare(), made.fit_budget(), exact))
     block = ScoredRows.of(layout, exact).rows[:256]
     found = made.predict(block)

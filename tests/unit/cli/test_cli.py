@@ -22,11 +22,21 @@ def run(*arguments: str) -> Result:
 
 @pytest.fixture
 def lab(tmp_path: Path) -> str:
-    folder = str(tmp_path / "clinic")
-    pq.write_table(clinic.visits(100, 400), tmp_path / "visits.parquet")
+    return make_lab(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def unspent(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """One lab for all tests that charge and change nothing."""
+    return make_lab(tmp_path_factory.mktemp("unspent"))
+
+
+def make_lab(parent: Path) -> str:
+    folder = str(parent / "clinic")
+    pq.write_table(clinic.visits(100, 400), parent / "visits.parquet")
     assert run("init", folder).exit_code == 0
     added = run(
-        "table", "add", "visits", str(tmp_path / "visits.parquet"), "--lab", folder,
+        "table", "add", "visits", str(parent / "visits.parquet"), "--lab", folder,
         "--unit", "patient_id", "--max-rows", "10",
         "--between", "age", "0", "110", "--one-of", "ward", "A,B,C", "--one-of", "readmitted", "0,1",
         "--epsilon", "1",
@@ -40,12 +50,12 @@ def _json(result: Result) -> object:
     return json.loads(result.stdout)
 
 
-def test_tables(lab: str) -> None:
-    assert "visits" in run("table", "list", "--lab", lab).stdout
-    shown = _json(run("table", "show", "visits", "--lab", lab, "--json"))
+def test_tables(unspent: str) -> None:
+    assert "visits" in run("table", "list", "--lab", unspent).stdout
+    shown = _json(run("table", "show", "visits", "--lab", unspent, "--json"))
     assert shown["population"] == "patient_id"  # type: ignore[index]
     # Type: ignore[attr-defined].
-    assert [each["name"] for each in _json(run("table", "list", "--lab", lab, "--json"))] == ["visits"]
+    assert [each["name"] for each in _json(run("table", "list", "--lab", unspent, "--json"))] == ["visits"]
 
 
 def test_quote_ask_and_ask_again(lab: str) -> None:
@@ -132,24 +142,24 @@ def test_what_is_published_is_charged_once_and_read_for_nothing(lab: str) -> Non
     assert left["population:patient_id"]["left_epsilon"] == 0.75  # type: ignore[index]
 
 
-@pytest.mark.parametrize("ending", ["png", "svg", "json", "html"])
+@pytest.mark.parametrize("ending", ["png", "json"])
 def test_ask_draws(lab: str, tmp_path: Path, ending: str) -> None:
     picture = tmp_path / f"answer.{ending}"
     assert run("ask", COUNT, "--lab", lab, "--epsilon", "0.1", "--plot", str(picture)).exit_code == 0
     assert picture.stat().st_size > 500
 
 
-def test_exit_codes(lab: str, tmp_path: Path) -> None:
-    assert run("ask", COUNT, "--lab", lab, "--epsilon", "2").exit_code == 3
-    assert run("ask", "SELECT * FROM visits", "--lab", lab, "--epsilon", "1").exit_code == 4
-    assert run("ask", COUNT, "--lab", lab, "--as", "bob", "--epsilon", "1").exit_code == 4
-    assert run("ask", COUNT, "--lab", lab).exit_code == 2
+def test_exit_codes(unspent: str, tmp_path: Path) -> None:
+    assert run("ask", COUNT, "--lab", unspent, "--epsilon", "2").exit_code == 3
+    assert run("ask", "SELECT * FROM visits", "--lab", unspent, "--epsilon", "1").exit_code == 4
+    assert run("ask", COUNT, "--lab", unspent, "--as", "bob", "--epsilon", "1").exit_code == 4
+    assert run("ask", COUNT, "--lab", unspent).exit_code == 2
     assert run("ask", COUNT, "--lab", str(tmp_path / "nowhere"), "--epsilon", "1").exit_code == 2
-    assert run("ask", COUNT, "--lab", lab, "--epsilon", "many").exit_code == 2
+    assert run("ask", COUNT, "--lab", unspent, "--epsilon", "many").exit_code == 2
 
 
-def test_errors_as_json(lab: str) -> None:
-    refused = run("ask", COUNT, "--lab", lab, "--epsilon", "2", "--json")
+def test_errors_as_json(unspent: str) -> None:
+    refused = run("ask", COUNT, "--lab", unspent, "--epsilon", "2", "--json")
     assert json.loads(refused.stderr)["code"] == "SF-B101"
     assert refused.stdout == ""
 
@@ -179,17 +189,17 @@ def test_explain() -> None:
     assert _json(run("explain", "--epsilon", "1", "--prior", "0.1", "--json"))["prior"] == 0.1
 
 
-def test_a_picture_that_cannot_be_saved_is_refused_before_the_charge(lab: str, tmp_path: Path) -> None:
+def test_a_picture_that_cannot_be_saved_is_refused_before_the_charge(unspent: str, tmp_path: Path) -> None:
     for target in ("answer.jpg", "nowhere/answer.png"):
-        refused = run("ask", COUNT, "--lab", lab, "--epsilon", "0.1", "--plot", str(tmp_path / target))
+        refused = run("ask", COUNT, "--lab", unspent, "--epsilon", "0.1", "--plot", str(tmp_path / target))
         assert refused.exit_code == 2
-    assert _json(run("ledger", "verify", "--lab", lab, "--json"))["charges"] == 0  # type: ignore[index]
+    assert _json(run("ledger", "verify", "--lab", unspent, "--json"))["charges"] == 0  # type: ignore[index]
 
 
-def test_two_units_of_protection_are_refused(lab: str, tmp_path: Path) -> None:
-    source = str(tmp_path / "visits.parquet")
+def test_two_units_of_protection_are_refused(unspent: str) -> None:
+    source = str(Path(unspent).with_name("visits.parquet"))
     both = run(
-        "table", "add", "more", source, "--lab", lab, "--row", "--unit", "patient_id", "--max-rows", "2"
+        "table", "add", "more", source, "--lab", unspent, "--row", "--unit", "patient_id", "--max-rows", "2"
     )
     assert both.exit_code == 2
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,20 @@ class Store:
         prepare.build_snapshot(source, preparation, self.folder / f"{snapshot}.duckdb", threads)
 
     def read(self, sql: str, snapshot: str = "t") -> list[tuple[Any, ...]]:
-        with duckdb.connect(str(self.folder / f"{snapshot}.duckdb"), read_only=True) as connection:
-            return connection.execute(sql).fetchall()
+        path = self.folder / f"{snapshot}.duckdb"
+        with _find_reader().cursor() as cursor:
+            cursor.execute(f"ATTACH '{path}' AS snapshot (READ_ONLY)")
+            try:
+                return cursor.execute(f"USE snapshot; {sql}").fetchall()
+            finally:
+                cursor.execute("USE memory")
+                cursor.execute("DETACH snapshot")
+
+
+@cache
+def _find_reader() -> duckdb.DuckDBPyConnection:
+    """Open DuckDB once for all tests, because to open it takes longer than most of them."""
+    return duckdb.connect(config={"threads": 1})
 
 
 @pytest.fixture

@@ -67,15 +67,23 @@ TYPES = {
 }
 
 
+@pytest.fixture(scope="module")
+def writer(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("texts")
+    with open_writer(folder / "texts.duckdb", folder / "spill", 1) as connection:
+        yield connection
+
+
 @pytest.fixture
-def read(tmp_path):
+def read(writer):
     """The identifier's text and the stored number of each row."""
 
     def read(source, column=NUMBER):
-        path = tmp_path / f"{uuid.uuid4()}.duckdb"
-        with open_writer(path, tmp_path / "spill", 1) as connection:
-            prepare._read(connection, source, Preparation("who", 10**6, (column,), b"k"))
-            return sorted(connection.execute("SELECT unit, c0 FROM gridded").fetchall(), key=str)
+        try:
+            prepare._read(writer, source, Preparation("who", 10**6, (column,), b"k"))
+            return sorted(writer.execute("SELECT unit, c0 FROM gridded").fetchall(), key=str)
+        finally:
+            writer.execute("DROP TABLE IF EXISTS gridded")
 
     return read
 

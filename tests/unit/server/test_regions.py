@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SQL = "SELECT COUNT(*) AS n FROM wings WHERE wing = 'east'"
-QUOTED = {"question": {"sql": SQL}, "spend": {"epsilon": 0.5}}
+QUOTED = {"question": {"sql": SQL}, "spend": {"epsilon": 0.25}}
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ def test_a_quote_names_the_regions_that_pay(clinic: ServedClinic) -> None:
     said = clinic.send("POST", "/api/quote", json=QUOTED).json()
     assert said["regions"] == ["wing=east"]
     assert RemoteQuote(said, lambda _: said).regions == ("wing=east",)
-    page = Browser(clinic, "ada").post("/ask", sql=SQL, epsilon="0.5")
+    page = Browser(clinic, "ada").post("/ask", sql=SQL, epsilon="0.25")
     assert "charged to" in page.text
     assert "wing=east" in page.text
 

@@ -79,15 +79,20 @@ def test_frames_have_the_steps_of_a_lab(clinic: LoopbackClinic, remote: RemoteSe
 # ---- work around questions ---------------------------------------------------------------------------------
 
 
+def find_request(place: Any, number: int) -> Any:
+    return next(each for each in place.requests() if each.number == number)
+
+
 def test_a_request_is_sent_granted_and_withdrawn(clinic: LoopbackClinic, remote: RemoteSession) -> None:
     sent = remote.request(epsilon=0.5, delta="1e-9", reason="A second wave.")
     other = remote.request(epsilon=1, reason="Perhaps not.")
     assert other.withdraw().state == "withdrawn"
-    assert [each.state for each in remote.requests()] == ["open", "withdrawn"]
-    clinic.lab.requests()[0].grant(note="Go on.")
-    (granted, _) = remote.requests()
-    assert (granted.number, granted.state, granted.note) == (sent.number, "granted", "Go on.")
-    assert str(granted) == str(clinic.lab.session("ada").requests()[0])
+    states = {each.number: each.state for each in remote.requests()}
+    assert (states[sent.number], states[other.number]) == ("open", "withdrawn")
+    find_request(clinic.lab, sent.number).grant(note="Go on.")
+    granted = find_request(remote, sent.number)
+    assert (granted.state, granted.note) == ("granted", "Go on.")
+    assert str(granted) == str(find_request(clinic.lab.session("ada"), sent.number))
     with pytest.raises(SfumatoError, match="SF-P113"):
         remote.request(epsilon=1, reason=" ")
 

@@ -52,7 +52,8 @@ def test_results_that_are_not_public_are_the_stewards(clinic: ServedClinic, surv
         hidden = clinic.send("GET", "/api/surveys/smoking", role)
         nothing = clinic.send("GET", "/api/surveys/nothing", role)
         assert (hidden.status_code, hidden.content) == (nothing.status_code, nothing.content)
-        assert clinic.send("GET", "/api/surveys", role).json()["surveys"] == []
+        listed = clinic.send("GET", "/api/surveys", role).json()["surveys"]
+        assert "smoking" not in [each["survey"] for each in listed]
         page = clinic.send("GET", "/surveys/smoking", role, headers=PAGE)
         assert page.status_code == 404
     refused = clinic.send("GET", f"/s/{path(survey['links'][0])}/results", "public")

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import sfumato as sf
+from serving import SharedWorkers, share_workers
 from sfumato.curator.gate import decode_answer
 from sfumato.curator.hostile.apart import WorkerError
 from sfumato.curator.hostile.host import WorkerHost
@@ -162,10 +163,8 @@ def test_a_steward_need_not_wait_for_the_end_of_a_slot(tmp_path: Path) -> None:
             lab.drop("visits")
             dropped.append("visits")
 
-    host = WorkerHost(lab.folder, lab._schema)
-    payer = Payer(lab, None, SlotReader(host, lab.engine, Drops(lambda: 0.0)))
-    payer.pay(_plan(lab, "reads"), "a test")
-    host.close()
+    share_workers(lab, Drops(lambda: 0.0))
+    Payer(lab, None, lab._slots).pay(_plan(lab, "reads"), "a test")
     assert dropped == ["visits"]
 
 
@@ -173,7 +172,7 @@ def test_a_slot_begins_with_a_place_and_ready_processes_and_before_the_fork(
     lab: sf.Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     events = list[str]()
-    host = WorkerHost(lab.folder, lab._schema, places=1)
+    host = SharedWorkers(lab.folder, lab._schema, places=1)
     fork = host._fork
 
     def look() -> float:
@@ -192,7 +191,6 @@ def test_a_slot_begins_with_a_place_and_ready_processes_and_before_the_fork(
     reader = SlotReader(host, lab.engine, NoWait(look))
     with reader.begin(_plan(lab, "says"), lambda: None):
         assert host._places.acquire(blocking=False) is False
-    host.close()
     assert events == ["begun", "forked"]
 
 
@@ -235,23 +233,17 @@ def test_a_late_answer_is_not_kept_and_the_question_is_charged_again(lab: sf.Lab
     assert (after.charges, after.releases) == (entries.charges + 2, entries.releases + 1)
 
 
-def test_a_forking_process_that_was_killed_is_replaced(lab: sf.Lab) -> None:
-    (shown,) = _pay(lab, "says it")
-    forker: Any = lab._slots.workers._forker  # type: ignore[attr-defined]
-    process = forker.close.peek()[2][0]
-    process.kill()
-    process.wait()
-    assert _pay(lab, "says it again") != [shown]
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a process with its parent")
-def test_a_worker_ends_with_the_process_that_forked_it(lab: sf.Lab) -> None:
+def test_a_worker_ends_with_the_process_that_forked_it_which_is_replaced(lab: sf.Lab) -> None:
+    (shown,) = _pay(lab, "says it")
     workers: Any = lab._slots.workers
     with workers.start_worker() as ask:
-        workers._forker.close.peek()[2][0].kill()
+        forker = workers._forker.close.peek()[2][0]
+        forker.kill()
         with pytest.raises(WorkerError):
             ask((NeverAnswers(),), 1000)  # a test that hangs here has found a worker that lives on
-    _pay(lab, "goes on")
+    forker.wait()
+    assert _pay(lab, "says it again") != [shown]
 
 
 def test_two_workers_share_no_random_bits(lab: sf.Lab) -> None:

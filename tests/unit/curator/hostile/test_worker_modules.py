@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import sfumato as sf
+from serving import share_workers
 from sfumato.curator.hostile import reading
-from sfumato.curator.hostile.host import WorkerHost
-from sfumato.curator.hostile.reading import SlotReader
 from unit.curator.hostile.bad_steps import NotesModules
 from unit.curator.hostile.kinds import ASKED, SPEND, make_lab
 from unit.curator.hostile.test_hostile_sessions import NoWait
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from sfumato.lab.session import Session
 
@@ -45,7 +44,7 @@ KINDS: dict[str, Callable[[Session], Any]] = {
 
 
 @pytest.fixture(scope="module")
-def labs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, sf.Lab]]:
+def labs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, sf.Lab]:
     folder = tmp_path_factory.mktemp("modules")
     made = {
         name: make_lab(folder / str(at), target=name == "all", empty=name == "none")
@@ -54,11 +53,8 @@ def labs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, sf.Lab]
     for lab in made.values():
         for table in ("visits", "friends"):
             lab.set_pace(table, seconds=2)
-        host = WorkerHost(lab.folder, lab._schema, memory=2**29, places=2)
-        vars(lab)["_slots"] = SlotReader(host, lab.engine, NoWait(lambda: 0.0))
-    yield made
-    for lab in made.values():
-        lab.close()
+        share_workers(lab, NoWait(lambda: 0.0), memory=2**29, places=2)
+    return made
 
 
 @pytest.mark.parametrize("kind", KINDS)

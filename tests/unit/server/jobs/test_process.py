@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from serving import make_lab
+from serving import make_lab, share_workers
+from sfumato.curator.hostile.slots import SlotClock
 from sfumato.errors import BudgetError
 from sfumato.server.jobs import process
 from sfumato.server.jobs.store import JobState, JobStore, ServerJob, write_cut_off
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
-    return make_lab(tmp_path_factory.mktemp("jobs") / "clinic")
+    made = make_lab(tmp_path_factory.mktemp("jobs") / "clinic")
+    share_workers(made, SlotClock())
+    return made
 
 
 def run(lab: Lab, key: str, analyst: str | None = "ada") -> ServerJob:
