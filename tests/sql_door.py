@@ -21,6 +21,7 @@ from sfumato.server.people import PeopleStore
 from sfumato.server.rates import RequestRates
 from sfumato.server.settings import ServerSettings
 from sfumato.server.sql.door import DoorSettings, SqlDoor
+from waiting import PATIENCE
 
 GENEROUS = ServerSettings(requests_per_second=1e6, request_burst=10**6, wrong_token_burst=10**6)
 PEOPLE = {"ada": "analyst", "bob": "analyst", "grace": "steward", "kurt": "auditor"}
@@ -56,7 +57,7 @@ class OpenDoor:
             capture_output=True,
             text=True,
             check=False,
-            timeout=60,
+            timeout=PATIENCE,
         )
 
     def open_another(self, **settings: Any) -> AbstractContextManager[OpenDoor]:
@@ -65,7 +66,7 @@ class OpenDoor:
 
     def open_socket(self) -> socket.socket:
         """Return a plain socket to the door."""
-        return socket.create_connection(("127.0.0.1", self.door.port), timeout=10)
+        return socket.create_connection(("127.0.0.1", self.door.port), timeout=PATIENCE)
 
     def log_in(self, name: str = "ada") -> socket.socket:
         """Return a socket on which a person has been let in, by the protocol alone."""
@@ -124,4 +125,4 @@ def open_another(
         yield OpenDoor(lab, door, tokens, people)
     finally:
         door.close()
-        thread.join(10)
+        thread.join()

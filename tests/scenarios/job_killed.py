@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import sfumato as sf
-from loopback import wait_for_nothing
+from ready_replies import reply_at_once
 from sfumato.ledger import failpoints
 from sfumato.server.jobs.process import run_job
 from sfumato.server.jobs.store import JobStore
@@ -42,7 +42,8 @@ def die_at(step: str) -> None:
 
 
 def run(step: str) -> None:
-    store, lab = JobStore(folder), wait_for_nothing(sf.open(folder))
+    store, lab = JobStore(folder), sf.open(folder)
+    reply_at_once(lab)
     worker, _ = store.lock_worker()
     job = store.claim_job(worker, 1000)
     print(step, job.id if job else "", sep="\t", flush=True)

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import sfumato as sf
+from ready_replies import ReadyReader
 from sfumato.curator.hostile import reading
 from sfumato.curator.hostile.host import WorkerHost
-from sfumato.curator.hostile.reading import SlotReader
 from unit.curator.hostile.bad_steps import NotesModules
 from unit.curator.hostile.kinds import ASKED, SPEND, make_lab
-from unit.curator.hostile.test_hostile_sessions import NoWait
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -52,10 +51,8 @@ def labs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, sf.Lab]
         for at, name in enumerate(ROWS)
     }
     for lab in made.values():
-        for table in ("visits", "friends"):
-            lab.set_pace(table, seconds=2)
         host = WorkerHost(lab.folder, lab._schema, memory=2**29, places=2)
-        vars(lab)["_slots"] = SlotReader(host, lab.engine, NoWait(lambda: 0.0))
+        vars(lab)["_slots"] = ReadyReader(host, lab.engine)
     yield made
     for lab in made.values():
         lab.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -28,9 +29,12 @@ def run(lab: Lab, key: str, analyst: str | None = "ada") -> ServerJob:
     """Keep a job, run it here, and return what became of it."""
     store = JobStore(lab.folder)
     job = store.add_job("ada", analyst, "fit", {}, key)
-    worker, _ = store.lock_worker()
-    store.claim_job(worker, 9)
+    worker, descriptor = store.lock_worker()
+    claimed = store.claim_job(worker, 9)
+    assert claimed is not None
+    assert claimed.id == job.id
     process.run_job(lab, store, job.id, worker)
+    os.close(descriptor)
     assert list(store.folder.glob("*.lock")) == []
     return store.find_job(job.id, None)
 
