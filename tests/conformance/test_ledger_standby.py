@@ -20,6 +20,7 @@ from tests.conformance import servers
 from sfumato.errors import BudgetError, LedgerError
 from sfumato.ledger import Charge, Charged, PostgresLedger
 from sfumato.privacy import Budget, Pure, price
+from waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,20 +42,22 @@ def name_standbys(server: Server, names: str) -> None:
     with psycopg.connect(server.address, autocommit=True) as db:
         db.execute(f"ALTER SYSTEM SET synchronous_standby_names = '{names}'".encode())
         db.execute("SELECT pg_reload_conf()")
-        # Sessions that begin from now on have read the new setting.
-        while True:
+
+        def is_set() -> bool:
             with psycopg.connect(server.address) as other:
-                if other.execute("SHOW synchronous_standby_names").fetchone() == (names,):
-                    break
-        while names == "away" and not has_to_wait(server, db):
-            pass
+                return other.execute("SHOW synchronous_standby_names").fetchone() == (names,)
+
+        wait_until(is_set, "new sessions read the new setting")
+        if names == "away":
+            wait_until(lambda: has_to_wait(server, db), "commits wait for a standby")
 
 
 def has_to_wait(server: Server, db: Any) -> bool:
     """Whether commits wait for a standby: the checkpointer decides that, and may be late to hear of it."""
     import psycopg
 
-    with psycopg.connect(server.address, autocommit=True) as probe:
+    options = "-c synchronous_commit=on"
+    with psycopg.connect(server.address, autocommit=True, options=options) as probe:
         pid = probe.info.backend_pid
         commit = threading.Thread(
             target=probe.execute, args=("SELECT pg_logical_emit_message(true, 'test', 'probe')",)

@@ -19,6 +19,7 @@ from sfumato.ledger import Charge, Charged, PostgresLedger
 from sfumato.ledger.postgres import connection
 from sfumato.ledger.postgres.durability import require_durable_server
 from sfumato.privacy import Budget, Pure, price
+from waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -138,22 +139,25 @@ def test_unlogged_tables_are_refused(server: Server, table: str) -> None:
 @pytest.mark.parametrize("setting", ["fsync", "full_page_writes"])
 def test_a_server_that_forgets_is_refused(server: Server, setting: str) -> None:
     PostgresLedger.create(server.address, schema=f"forgets_{setting}").close()
-    for value in ("off", "on"):
-        tell(server, f"ALTER SYSTEM SET {setting} = {value}", "SELECT pg_reload_conf()")
-        wait_for(server, setting, value)
-        if value == "off":
-            with pytest.raises(LedgerError, match=f"SF-L140[^~]*{setting} = off"):
-                PostgresLedger.open(server.address, schema=f"forgets_{setting}")
+    try:
+        tell(server, f"ALTER SYSTEM SET {setting} = off", "SELECT pg_reload_conf()")
+        wait_for(server, setting, "off")
+        with pytest.raises(LedgerError, match=f"SF-L140[^~]*{setting} = off"):
+            PostgresLedger.open(server.address, schema=f"forgets_{setting}")
+    finally:
+        tell(server, f"ALTER SYSTEM SET {setting} = on", "SELECT pg_reload_conf()")
+        wait_for(server, setting, "on")
     PostgresLedger.open(server.address, schema=f"forgets_{setting}").close()
 
 
 def wait_for(server: Server, setting: str, value: str) -> None:
     import psycopg
 
-    while True:
+    def is_set() -> bool:
         with psycopg.connect(server.address) as db:
-            if db.execute(f"SHOW {setting}".encode()).fetchone() == (value,):
-                return
+            return db.execute(f"SHOW {setting}".encode()).fetchone() == (value,)
+
+    wait_until(is_set, f"{setting} = {value}")
 
 
 def test_settings_of_a_role_do_not_make_commits_forgetful(server: Server) -> None:
@@ -166,10 +170,14 @@ def test_settings_of_a_role_do_not_make_commits_forgetful(server: Server) -> Non
         "ALTER DATABASE postgres SET synchronous_commit = local",
     )
     address = server.address.replace("user=postgres", "user=hasty")
-    with closing(PostgresLedger.create(address, schema="hasty")) as ledger:
-        ledger.open_account(PEOPLE, Budget(1))
-        with ledger._database.lend_connection() as db:
-            assert db.execute("SHOW synchronous_commit").fetchone() == ("on",)
-            db.execute("SET synchronous_commit = off")
-            with pytest.raises(LedgerError, match="SF-L140"):
-                require_durable_server(cast(Any, db))
+    try:
+        with closing(PostgresLedger.create(address, schema="hasty")) as ledger:
+            ledger.open_account(PEOPLE, Budget(1))
+            with ledger._database.lend_connection() as db:
+                assert db.execute("SHOW synchronous_commit").fetchone() == ("on",)
+                db.execute("SET synchronous_commit = off")
+                with pytest.raises(LedgerError, match="SF-L140"):
+                    require_durable_server(cast(Any, db))
+    finally:
+        # Tests of standbys may use this server later, and would wait for ever for a commit that waits.
+        tell(server, "ALTER DATABASE postgres RESET synchronous_commit")
