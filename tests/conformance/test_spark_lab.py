@@ -229,7 +229,8 @@ def test_a_question_past_its_time_is_ended_and_stays_charged(
         question.release(epsilon=1)
     assert refusal.value.code == "SF-X901"
     assert lab.budget.accounts[0].left_epsilon == 999
-    assert not spark.sparkContext.statusTracker().getActiveJobsIds()
+    status = spark.sparkContext.statusTracker()
+    wait_until(lambda: not status.getActiveJobsIds(), "nothing works for a question that was ended")
     spark.sql(f"DROP VIEW {rows}")
     lab.advance("visits", frame)
     answer = lab.session().sql("SELECT COUNT(*) AS n FROM visits").release(epsilon=500)

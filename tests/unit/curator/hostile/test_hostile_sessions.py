@@ -100,8 +100,11 @@ def test_the_rounds_of_a_fit_are_read_in_workers(lab: sf.Lab, monkeypatch: pytes
     assert fitted.classes_.tolist() == ["A", "B", "C"]
 
 
-def test_whoever_waits_for_the_answer_of_another_takes_no_place(lab: sf.Lab) -> None:
+def test_whoever_waits_for_the_answer_of_another_takes_no_place(
+    lab: sf.Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A key was charged by someone who is still at work; more wait for that answer than there are places."""
+    monkeypatch.setattr(lab.ledger, "_timeout", PATIENCE)
     payer, plan = Payer(lab, None, lab._slots), _plan(lab, "answers")
     charged = lab.ledger.charge(payer.make_charge(plan, "a test", "theirs"))
     assert isinstance(charged, Charged)
@@ -112,7 +115,7 @@ def test_whoever_waits_for_the_answer_of_another_takes_no_place(lab: sf.Lab) -> 
         assert other.release(epsilon=0.001).receipt.replayed is False
         assert not any(each.done() for each in waiting)
         lab.ledger.release(charged, "[1]")
-        assert [each.result(30).answer for each in waiting] == ["[1]"] * 3
+        assert [each.result(PATIENCE).answer for each in waiting] == ["[1]"] * 3
 
 
 @pytest.mark.slow
