@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import uvicorn
 
-from serving import NAMES, answer_at_once, make_lab
+from ready_replies import reply_at_once
+from serving import GENEROUS, NAMES, make_lab
 from sfumato.lab.remote.session import connect
 from sfumato.server.app import create_app
 from sfumato.server.connections import TimedConnection
 from sfumato.server.jobs.process import run_job
 from sfumato.server.jobs.runner import JobRunner
 from sfumato.server.settings import ServerSettings
+from waiting import PATIENCE, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,10 +38,24 @@ class ThreadRunner(JobRunner):
 
     def _launch(self, job: Any, worker: str, descriptor: int) -> None:
         def run() -> None:
-            run_job(self.lab, self._store, job.id, worker)
-            os.close(descriptor)
+            try:
+                run_job(self.lab, self._store, job.id, worker)
+            finally:
+                os.close(descriptor)
 
-        threading.Thread(target=run, daemon=True).start()
+        thread = threading.Thread(target=run, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    @cached_property
+    def _threads(self) -> list[threading.Thread]:
+        return []
+
+    def close(self) -> None:
+        """Start no more jobs, and wait for those that run: the server closes their store next."""
+        super().close()
+        for thread in self._threads:
+            thread.join()
 
 
 class LoopbackClinic:
@@ -63,9 +79,9 @@ def serve_on_loopback(
     folder: Path, lab: Lab | None = None, *, processes: bool = False
 ) -> Iterator[LoopbackClinic]:
     """Yield a clinic at a free port. Jobs run in threads, or in processes which are ended at the end."""
+    settings = replace(GENEROUS, address=ServerSettings().address)
     lab = lab or make_lab(folder)
-    answer_at_once(lab)
-    settings = ServerSettings(requests_per_second=1e6, request_burst=10**6)
+    reply_at_once(lab)
     app = create_app(lab, settings)
     context = app.state.context
     people = context.people
@@ -77,15 +93,16 @@ def serve_on_loopback(
         people.add_person(name, role)
     tokens = {role: people.make_token(name) for role, name in NAMES.items()}
     told: dict[str, Any] = {"http": TimedConnection, "ws": "none"}  # as `sfumato serve` has them
+    told["timeout_keep_alive"] = PATIENCE  # a busy test may be slow to send its next request
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", access_log=False, **told))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
-    while not server.started:
-        time.sleep(0.01)
-    port = server.servers[0].sockets[0].getsockname()[1]
     try:
+        wait_until(lambda: server.started or not thread.is_alive(), "the server starts")
+        port = server.servers[0].sockets[0].getsockname()[1]
         yield LoopbackClinic(app, f"http://127.0.0.1:{port}", tokens)
     finally:
-        app.state.context.runner.end_jobs()
         server.should_exit = True
         thread.join()
+        # Only now: until the server has ended, its runner may start the process of one more job.
+        app.state.context.runner.end_jobs()

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import warnings
 from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 import sfumato as sf
-from sfumato.curator.hostile.host import WorkerHost
-from sfumato.curator.hostile.reading import SlotReader
-from sfumato.curator.hostile.slots import SlotClock
+from ready_replies import reply_at_once
 from sfumato.server.app import create_app
+from sfumato.server.jobs.runner import JobRunner
 from sfumato.server.settings import ServerSettings
 
 with warnings.catch_warnings():
@@ -25,6 +23,7 @@ with warnings.catch_warnings():
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from fastapi import FastAPI
 
@@ -34,6 +33,10 @@ if TYPE_CHECKING:
 COUNT = "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward"
 ROLES = ("steward", "analyst", "auditor", "public")
 NAMES = {"steward": "grace", "analyst": "ada", "auditor": "kurt"}
+GENEROUS = ServerSettings(
+    address="http://testserver", requests_per_second=1e9, request_burst=10**9, wrong_token_burst=10**9
+)
+"""Settings under which no test is refused because it was fast."""
 
 
 def make_rows(units: int = 300) -> pa.Table:
@@ -76,48 +79,11 @@ def make_lab(folder: Path, rows: pa.Table | None = None) -> Lab:
     return lab
 
 
-class InstantClock(SlotClock):
-    """A clock by which every slot ends at once. How long slots last is tested where they are made."""
+class IdleRunner(JobRunner):
+    """Starts no job, so that only the test decides what becomes of the jobs in the store."""
 
-    def wait_until(self, moment: float) -> None:
-        """Return at once."""
-
-
-class SharedWorkers(WorkerHost):
-    """Workers of one lab, forked by a process that all labs of this test process share.
-
-    That process imports DuckDB and others when it starts, which takes longer than most tests.
-    """
-
-    _owner = WorkerHost(Path(), "")
-
-    def __init__(self, folder: Path, schema: str, **limits: Any) -> None:
-        super().__init__(folder, schema, **limits)
-        self._turn = self._owner._turn
-
-    def _find_forker(self) -> Any:
-        shared = self._owner._forker
-        if shared is not None and not shared.close.alive:
-            self._owner._forker = None
-        self._forker = self._owner._find_forker()
-        return self._forker
-
-    def close(self) -> None:
-        """Leave the process that forks to other labs."""
-
-
-def share_workers(lab: Lab, clock: SlotClock, **limits: Any) -> None:
-    """Let a lab's hostile sessions be read by shared workers, which start now."""
-    workers = SharedWorkers(lab.folder, lab._schema, **limits)
-    workers.start()
-    vars(lab)["_slots"] = SlotReader(workers, lab.engine, clock)
-
-
-def answer_at_once(lab: Lab) -> None:
-    """Let replies of hostile sessions leave when they are there, however busy the machine is."""
-    for table in lab.tables():
-        lab.set_pace(table.name, seconds=10)
-    share_workers(lab, InstantClock())
+    def start(self) -> None:
+        """Do nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,11 +121,13 @@ class ServedClinic:
 def serve_clinic(
     folder: Path, settings: ServerSettings | None = None, lab: Lab | None = None
 ) -> Iterator[ServedClinic]:
-    """Yield an application in this process with a person of every role."""
+    """Yield an application in this process with a person of every role. It starts no jobs."""
     lab = lab or make_lab(folder)
-    answer_at_once(lab)
-    app = create_app(lab, settings or ServerSettings(address="http://testserver"))
-    people = app.state.context.people
+    reply_at_once(lab)
+    app = create_app(lab, settings or GENEROUS)
+    context = app.state.context
+    app.state.context = replace(context, runner=IdleRunner(lab.folder, context.jobs))
+    people = context.people
     for role, name in NAMES.items():
         people.add_person(name, role)
     tokens = {role: people.make_token(name) for role, name in NAMES.items()}

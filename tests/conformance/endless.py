@@ -16,6 +16,7 @@ from sfumato.curator.payer import Payer
 from sfumato.engines.rows import Joined, Scan
 from sfumato.errors import PolicyError, SealedError
 from sfumato.ledger import failpoints
+from waiting import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,7 +30,7 @@ def finish(work: Callable[[], object]) -> None:
     """Do it, or fail where it would have waited for ever."""
     thread = Thread(target=work, daemon=True)
     thread.start()
-    thread.join(30)
+    thread.join(PATIENCE)
     assert not thread.is_alive()
 
 
@@ -58,7 +59,7 @@ def check_drop_ends_questions(
     plan = plan_endless(lab, name)
     with ThreadPoolExecutor(1) as threads:
         asked = threads.submit(Payer(lab, None).pay, plan, "endless")
-        charged.wait()
+        assert charged.wait(PATIENCE)
         begun()
         assert not asked.done()
         finish(lambda: lab.drop(name))

@@ -8,6 +8,7 @@ import random
 import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from contextlib import closing, suppress
@@ -23,6 +24,7 @@ from sfumato.errors import LedgerError
 from sfumato.ledger import Charge, Charged, PostgresLedger, Released, Reserved, Verified
 from sfumato.ledger.receipts import checking, signing
 from sfumato.privacy import Budget, Pure, price
+from waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -53,28 +55,30 @@ def failing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, 
     if compiler is None or not sys.platform.startswith("linux"):
         pytest.skip("needs a C compiler on Linux")
     folder = Path(tmp_path_factory.mktemp("faults"))
-    public = Path("/tmp") / f"faults_{os.getpid()}"  # the server runs as someone else
-    public.mkdir(mode=0o755)
-    library, control = public / "faults.so", public / "control"
-    source = str(HERE / "disk_faults.c")
-    subprocess.run([compiler, "-shared", "-fPIC", "-o", str(library), source, "-ldl"], check=True, cwd=folder)
-    os.environ["FAULTS"] = str(control)
-    server = servers.Server.make(loaded=library)
-    server.start()
+    # The server runs as another user, so its library and the file that controls it lie outside of our folder.
+    with tempfile.TemporaryDirectory(prefix="faults") as public, pytest.MonkeyPatch.context() as patch:
+        Path(public).chmod(0o755)
+        library, control = Path(public) / "faults.so", Path(public) / "control"
+        source = str(HERE / "disk_faults.c")
+        build = [compiler, "-shared", "-fPIC", "-o", str(library), source, "-ldl"]
+        subprocess.run(build, check=True, cwd=folder)
+        patch.setenv("FAULTS", str(control))
 
-    def arm(what: str) -> None:
-        control.unlink(missing_ok=True)
-        if what:
-            control.write_text(what)
-            control.chmod(0o644)
+        def arm(what: str) -> None:
+            control.unlink(missing_ok=True)
+            if what:
+                control.write_text(what)
+                control.chmod(0o644)
 
-    yield server, arm
-    arm("")
-    with suppress(subprocess.CalledProcessError):
-        server.stop()
-    server.remove()
-    shutil.rmtree(public)
-    del os.environ["FAULTS"]
+        server = servers.Server.make(loaded=library)
+        try:
+            server.start()
+            yield server, arm
+        finally:
+            arm("")
+            with suppress(subprocess.CalledProcessError):
+                server.stop()
+            server.remove()
 
 
 def ask_until(
@@ -96,14 +100,16 @@ def ask_until(
 
 def healed(server: Server) -> None:
     """Accepting again: by itself after an error, or by hand where it gave up."""
-    for _ in range(200):
+
+    def is_open() -> bool:
         with suppress(LedgerError):
-            PostgresLedger.open(server.address, schema="probe", timeout=2).close()
-            return
+            PostgresLedger.open(server.address, schema="probe", timeout=60).close()
+            return True
         with suppress(subprocess.CalledProcessError):
             server.start()
-        time.sleep(0.1)
-    raise AssertionError("the server does not come back")
+        return False
+
+    wait_until(is_open, "the server comes back")
 
 
 @pytest.mark.parametrize("rounds", [2, pytest.param(12, marks=pytest.mark.slow)])
@@ -131,27 +137,26 @@ def test_a_server_whose_disk_fails(
     for thread in work:
         thread.start()
     chance = random.Random(271828)
-    for _ in range(rounds):
-        before = len(told)
-        while len(told) < before + 20:
-            time.sleep(0.01)
-        arm(fault)
-        time.sleep(chance.uniform(0.1, 0.6))
-        late = time.monotonic() + 60
-        while not said and time.monotonic() < late:  # a busy disk may not have met the fault yet
-            time.sleep(0.01)
-        arm("")
-        healed(server)
-    done.set()
-    for thread in work:
-        thread.join()
+    try:
+        for _ in range(rounds):
+            wanted = len(told) + 20
+            wait_until(lambda wanted=wanted: len(told) >= wanted, "charges are told")
+            arm(fault)
+            time.sleep(chance.uniform(0.1, 0.6))
+            wait_until(lambda: said, "the disk has met the fault once")
+            arm("")
+            healed(server)
+    finally:
+        done.set()
+        for thread in work:
+            thread.join()
     with closing(PostgresLedger.open(server.address, schema=schema)) as ledger:
         verified, kept = ledger.verify(), {entry.hash for entry in ledger.read_entries()}
         assert set(told) <= kept
         assert ledger.read_spent(PEOPLE).pure == verified.charges * 10**6
         assert verified.releases <= verified.charges
-    assert said
-    assert said <= {"SF-L104", "SF-L105", "SF-L106", "SF-L108", "SF-L120"}
+    # SF-L142: a busy server that comes back may be silent for longer than a client waits.
+    assert said <= {"SF-L142", "SF-L104", "SF-L105", "SF-L106", "SF-L108", "SF-L120"}
 
 
 # ---- someone with the tables in their hands ----------------------------------------------------------------

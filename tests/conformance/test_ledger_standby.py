@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import threading
 import time
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from fractions import Fraction
 from hashlib import sha256
 from subprocess import CalledProcessError
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from tests.conformance import servers
@@ -20,6 +20,7 @@ from tests.conformance import servers
 from sfumato.errors import BudgetError, LedgerError
 from sfumato.ledger import Charge, Charged, PostgresLedger
 from sfumato.privacy import Budget, Pure, price
+from waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,20 +42,22 @@ def name_standbys(server: Server, names: str) -> None:
     with psycopg.connect(server.address, autocommit=True) as db:
         db.execute(f"ALTER SYSTEM SET synchronous_standby_names = '{names}'".encode())
         db.execute("SELECT pg_reload_conf()")
-        # Sessions that begin from now on have read the new setting.
-        while True:
+
+        def is_set() -> bool:
             with psycopg.connect(server.address) as other:
-                if other.execute("SHOW synchronous_standby_names").fetchone() == (names,):
-                    break
-        while names == "away" and not has_to_wait(server, db):
-            pass
+                return other.execute("SHOW synchronous_standby_names").fetchone() == (names,)
+
+        wait_until(is_set, "new sessions read the new setting")
+        if names == "away":
+            wait_until(lambda: has_to_wait(server, db), "commits wait for a standby")
 
 
 def has_to_wait(server: Server, db: Any) -> bool:
     """Whether commits wait for a standby: the checkpointer decides that, and may be late to hear of it."""
     import psycopg
 
-    with psycopg.connect(server.address, autocommit=True) as probe:
+    options = "-c synchronous_commit=on"
+    with psycopg.connect(server.address, autocommit=True, options=options) as probe:
         pid = probe.info.backend_pid
         commit = threading.Thread(
             target=probe.execute, args=("SELECT pg_logical_emit_message(true, 'test', 'probe')",)
@@ -90,6 +93,11 @@ def waits_ended(server: Server, how: str) -> Iterator[None]:
         thread.join()
 
 
+def set_timeout(ledger: PostgresLedger, seconds: float) -> None:
+    """Change for how long an open ledger looks whether a commit is durable. Opening it may take longer."""
+    ledger._timeout = cast(Any, ledger._database)._timeout = seconds
+
+
 @pytest.fixture
 def server() -> Server:
     return servers.adjustable()
@@ -98,8 +106,9 @@ def server() -> Server:
 @pytest.mark.parametrize(("how", "others"), [("pg_cancel_backend", False), ("pg_terminate_backend", True)])
 def test_a_commit_that_no_standby_confirmed_is_no_charge(server: Server, how: str, others: bool) -> None:
     schema = f"s_{how}_{others}".lower()
-    with closing(PostgresLedger.create(server.address, schema=schema, timeout=0.2)) as ledger:
+    with closing(PostgresLedger.create(server.address, schema=schema)) as ledger:
         ledger.open_account(PEOPLE, Budget(1))
+        set_timeout(ledger, 0.2)
         ledger._is_only_writer = not others
         name_standbys(server, "away")
         try:
@@ -118,12 +127,14 @@ def test_a_commit_that_no_standby_confirmed_is_no_charge(server: Server, how: st
 def test_a_kept_answer_leaves_once_it_is_confirmed(server: Server) -> None:
     """The answer of another process is visible before it is durable."""
     with (
-        closing(PostgresLedger.create(server.address, schema="kept", timeout=0.2)) as one,
-        closing(PostgresLedger.open(server.address, schema="kept", timeout=0.2)) as other,
+        closing(PostgresLedger.create(server.address, schema="kept")) as one,
+        closing(PostgresLedger.open(server.address, schema="kept")) as other,
     ):
         one.open_account(PEOPLE, Budget(1))
         charged = one.charge(ask("q"))
         assert isinstance(charged, Charged)
+        set_timeout(one, 0.2)
+        set_timeout(other, 0.2)
         name_standbys(server, "away")
         try:
             with waits_ended(server, "pg_cancel_backend"):
@@ -134,6 +145,7 @@ def test_a_kept_answer_leaves_once_it_is_confirmed(server: Server) -> None:
                         use()
         finally:
             name_standbys(server, "")
+        set_timeout(other, 60)
         found = other.find_release(ask("q").request)
         assert found is not None
         assert found.answer == "42"
@@ -180,24 +192,25 @@ def ask_while_away(server: Server, how: str, answered: list[str]) -> None:
 def pair() -> Iterator[tuple[Server, Server]]:
     """A server with a ledger, and its synchronous standby."""
     servers.running()
-    server = servers.Server.make()
-    server.start()
-    try:
+    with ExitStack() as stack:
+        server = servers.Server.make()
+        stack.callback(end_server, server)
+        server.start()
         with closing(PostgresLedger.create(server.address)) as ledger:
             ledger.open_account(PEOPLE, Budget(1))
         standby = server.make_standby("second")
+        stack.callback(end_server, standby)
         standby.start()
         name_standbys(server, "away")
         name_standbys(server, "second")
-        try:
-            yield server, standby
-        finally:
-            standby.stop()
-            standby.remove()
-    finally:
-        with suppress(CalledProcessError):
-            server.stop()
-        server.remove()
+        yield server, standby
+
+
+def end_server(server: Server) -> None:
+    """Stop a server, if it runs, and remove its folder."""
+    with suppress(CalledProcessError):
+        server.stop()
+    server.remove()
 
 
 @pytest.mark.slow

@@ -19,6 +19,7 @@ from sfumato.ledger import Charge, Charged, PostgresLedger
 from sfumato.ledger.postgres import connection
 from sfumato.ledger.postgres.durability import require_durable_server
 from sfumato.privacy import Budget, Pure, price
+from waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -83,15 +84,25 @@ def tell(server: Server, *statements: str) -> None:
             db.execute(statement.encode())
 
 
+def lose_patience(ledger: PostgresLedger) -> None:
+    """Let an open ledger wait for 0.3 s from now on: a busy server may take longer while it is opened."""
+    database = cast(Any, ledger._database)
+    ledger._timeout = database._timeout = 0.2
+    with database.lend_connection() as db:
+        db.raw.patience = 0.3
+
+
 def test_a_charge_ends_when_the_server_stays_silent(
     server: Server, short_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its machine acknowledges every packet, so the network's own timeouts see nothing."""
-    monkeypatch.setattr(connection, "GRACE", 0.1)
     with closing(Relay(short_folder, server)) as relay:
-        ledger = PostgresLedger.create(relay.address, schema="silent", timeout=60)
+        ledger = PostgresLedger.create(relay.address, schema="silent")
         ledger.open_account(PEOPLE, Budget(1))
-        still_open = PostgresLedger.open(relay.address, schema="silent", timeout=60)
+        still_open = PostgresLedger.open(relay.address, schema="silent")
+        monkeypatch.setattr(connection, "GRACE", 0.1)
+        for each in (ledger, still_open):
+            lose_patience(each)
         relay.is_silent = True
         # Only now: a busy machine may leave a server silent for as long before.
         for each in (ledger, still_open):
@@ -132,22 +143,25 @@ def test_unlogged_tables_are_refused(server: Server, table: str) -> None:
 @pytest.mark.parametrize("setting", ["fsync", "full_page_writes"])
 def test_a_server_that_forgets_is_refused(server: Server, setting: str) -> None:
     PostgresLedger.create(server.address, schema=f"forgets_{setting}").close()
-    for value in ("off", "on"):
-        tell(server, f"ALTER SYSTEM SET {setting} = {value}", "SELECT pg_reload_conf()")
-        wait_for(server, setting, value)
-        if value == "off":
-            with pytest.raises(LedgerError, match=f"SF-L140[^~]*{setting} = off"):
-                PostgresLedger.open(server.address, schema=f"forgets_{setting}")
+    try:
+        tell(server, f"ALTER SYSTEM SET {setting} = off", "SELECT pg_reload_conf()")
+        wait_for(server, setting, "off")
+        with pytest.raises(LedgerError, match=f"SF-L140[^~]*{setting} = off"):
+            PostgresLedger.open(server.address, schema=f"forgets_{setting}")
+    finally:
+        tell(server, f"ALTER SYSTEM SET {setting} = on", "SELECT pg_reload_conf()")
+        wait_for(server, setting, "on")
     PostgresLedger.open(server.address, schema=f"forgets_{setting}").close()
 
 
 def wait_for(server: Server, setting: str, value: str) -> None:
     import psycopg
 
-    while True:
+    def is_set() -> bool:
         with psycopg.connect(server.address) as db:
-            if db.execute(f"SHOW {setting}".encode()).fetchone() == (value,):
-                return
+            return db.execute(f"SHOW {setting}".encode()).fetchone() == (value,)
+
+    wait_until(is_set, f"{setting} = {value}")
 
 
 def test_settings_of_a_role_do_not_make_commits_forgetful(server: Server) -> None:
@@ -160,10 +174,14 @@ def test_settings_of_a_role_do_not_make_commits_forgetful(server: Server) -> Non
         "ALTER DATABASE postgres SET synchronous_commit = local",
     )
     address = server.address.replace("user=postgres", "user=hasty")
-    with closing(PostgresLedger.create(address, schema="hasty")) as ledger:
-        ledger.open_account(PEOPLE, Budget(1))
-        with ledger._database.lend_connection() as db:
-            assert db.execute("SHOW synchronous_commit").fetchone() == ("on",)
-            db.execute("SET synchronous_commit = off")
-            with pytest.raises(LedgerError, match="SF-L140"):
-                require_durable_server(cast(Any, db))
+    try:
+        with closing(PostgresLedger.create(address, schema="hasty")) as ledger:
+            ledger.open_account(PEOPLE, Budget(1))
+            with ledger._database.lend_connection() as db:
+                assert db.execute("SHOW synchronous_commit").fetchone() == ("on",)
+                db.execute("SET synchronous_commit = off")
+                with pytest.raises(LedgerError, match="SF-L140"):
+                    require_durable_server(cast(Any, db))
+    finally:
+        # Tests of standbys may use this server later, and would wait for ever for a commit that waits.
+        tell(server, "ALTER DATABASE postgres RESET synchronous_commit")

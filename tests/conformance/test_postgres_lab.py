@@ -7,7 +7,6 @@ import secrets
 import signal
 import sys
 import threading
-import time
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -19,14 +18,15 @@ from click.testing import CliRunner
 import sfumato as sf
 from conformance import endless
 from conformance.both_engines import load
+from ready_replies import reply_at_once
 from sfumato.cli.main import main
-from sfumato.curator.hostile.slots import SlotClock
 from sfumato.engines.postgres import PostgresEngine
 from sfumato.engines.program import CellSums, Counted
 from sfumato.engines.rows import ALL, Scan
 from sfumato.errors import PolicyError, SfumatoError, UsageError
 from sfumato.privacy.account import price
 from sfumato.privacy.events import Pure
+from waiting import wait_until
 
 VISITS = pa.table({"who": [1, 1, 2, 3, 3, 3], "cost": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0], "ward": list("AABBAB")})
 SAID: dict[str, Any] = {
@@ -85,15 +85,20 @@ def test_a_module_is_trained_on_the_same_rows(lab: sf.Lab, source: str) -> None:
 def test_ctrl_c_during_a_question_comes_through(
     lab: sf.Lab, source: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    timer = threading.Timer(0.1, lambda: os.kill(os.getpid(), signal.SIGINT))
+
     def interrupted_soon(*_: Any) -> str:
         # The question never ends by itself, so the signal meets it whenever it comes.
-        threading.Timer(0.1, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+        timer.start()
         return "SELECT pg_sleep(1000)"
 
     lab.register("visits", source, **SAID)
     monkeypatch.setattr("sfumato.engines.postgres.run.compile_program", interrupted_soon)
-    with pytest.raises(KeyboardInterrupt):
-        lab.session().sql("SELECT COUNT(*) AS n FROM visits").release(epsilon=1)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            lab.session().sql("SELECT COUNT(*) AS n FROM visits").release(epsilon=1)
+    finally:
+        timer.cancel()  # if the question fails, no later test is interrupted
     assert lab.ledger.read_spent("population:people").pure == price(Pure(1)).pure
     assert (lab.folder / "incidents.log").exists()
 
@@ -107,8 +112,8 @@ def test_a_drop_ends_questions_that_read_the_table(
     reading = "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE '%JOIN%_rows%'"
 
     def wait_until_read() -> None:
-        while execute(postgres, f"{reading} AND pid <> pg_backend_pid()") == [(0,)]:
-            time.sleep(0.01)
+        active = f"{reading} AND pid <> pg_backend_pid()"
+        wait_until(lambda: execute(postgres, active) != [(0,)], "the server reads")
 
     endless.check_drop_ends_questions(lab, "big", monkeypatch, wait_until_read)
     assert execute(postgres, f"{reading} AND pid <> pg_backend_pid()") == [(0,)]
@@ -119,8 +124,7 @@ def test_a_hostile_session_reads_in_a_worker(
 ) -> None:
     lab.register("visits", source, **SAID)
     monkeypatch.setattr("sfumato.curator.payer.read_steps", None)
-    monkeypatch.setattr(SlotClock, "wait_until", lambda self, moment: None)
-    lab.set_pace("visits", seconds=5)
+    reply_at_once(lab)
     question = lab.session(hostile=True).sql("SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward")
     answer = question.release(epsilon=500)
     lab.close()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -16,6 +15,8 @@ from typing import Any
 import pytest
 
 from conformance import spark_session
+from free_port import reserve_port
+from waiting import PATIENCE
 
 TESTS = Path(__file__).parents[1]
 
@@ -45,17 +46,22 @@ def _said(told: list[str], environment: Mapping[str, str]) -> dict[str, Any]:
 @contextmanager
 def _server(folder: Path) -> Iterator[str]:
     """The port of a server of Spark Connect that works in a folder, and ends with its input."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
     pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-    with subprocess.Popen(
-        _program("serve", port), env=_environment(), cwd=folder, text=True, **pipes
-    ) as server:
+    with (
+        reserve_port() as port,
+        subprocess.Popen(
+            _program("serve", str(port)), env=_environment(), cwd=folder, text=True, **pipes
+        ) as server,
+    ):
         assert server.stdout is not None
         assert server.stdout.readline() == "ready\n"
-        yield port
-        server.communicate(timeout=120)
+        try:
+            yield str(port)
+        finally:
+            try:
+                server.communicate(timeout=PATIENCE)
+            finally:
+                server.kill()
 
 
 def test_spark_connect_has_the_same_integers_and_ends_what_is_late(tmp_path: Path) -> None:

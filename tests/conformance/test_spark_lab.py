@@ -5,7 +5,6 @@ from __future__ import annotations
 import secrets
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
@@ -30,6 +29,7 @@ from sfumato.engines.spark.java import make_shim
 from sfumato.engines.spark.run import write_sql
 from sfumato.errors import PolicyError, SfumatoError
 from sfumato.queries.sql import parse_question
+from waiting import wait_until
 
 VISITS = pa.table({"who": [1, 1, 2, 3, 3, 3], "cost": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0], "ward": list("AABBAB")})
 SAID: dict[str, Any] = {
@@ -86,13 +86,11 @@ def test_a_drop_ends_questions_that_read_the_table(
     status = spark.sparkContext.statusTracker()
 
     def wait_until_read() -> None:
-        while not status.getActiveStageIds():
-            time.sleep(0.01)
+        wait_until(status.getActiveStageIds, "Spark reads")
 
     endless.check_drop_ends_questions(lab, "big", monkeypatch, wait_until_read)
     assert not list((lab.folder / "snapshots").glob("big-1*"))
-    while status.getActiveStageIds():  # nothing goes on working for a question that was ended
-        time.sleep(0.01)
+    wait_until(lambda: not status.getActiveStageIds(), "nothing works for a question that was ended")
 
 
 def test_a_hostile_session_refuses_what_no_worker_reads_before_the_charge(lab: sf.Lab, frame: Any) -> None:
@@ -231,7 +229,8 @@ def test_a_question_past_its_time_is_ended_and_stays_charged(
         question.release(epsilon=1)
     assert refusal.value.code == "SF-X901"
     assert lab.budget.accounts[0].left_epsilon == 999
-    assert not spark.sparkContext.statusTracker().getActiveJobsIds()
+    status = spark.sparkContext.statusTracker()
+    wait_until(lambda: not status.getActiveJobsIds(), "nothing works for a question that was ended")
     spark.sql(f"DROP VIEW {rows}")
     lab.advance("visits", frame)
     answer = lab.session().sql("SELECT COUNT(*) AS n FROM visits").release(epsilon=500)

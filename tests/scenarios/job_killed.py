@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import sfumato as sf
-from serving import answer_at_once
+from ready_replies import reply_at_once
 from sfumato.ledger import failpoints
 from sfumato.server.jobs.process import run_job
 from sfumato.server.jobs.store import JobStore
@@ -43,7 +43,7 @@ def die_at(step: str) -> None:
 
 def run(step: str) -> None:
     store, lab = JobStore(folder), sf.open(folder)
-    answer_at_once(lab)
+    reply_at_once(lab)
     worker, _ = store.lock_worker()
     job = store.claim_job(worker, 1000)
     print(step, job.id if job else "", sep="\t", flush=True)

@@ -28,7 +28,8 @@ def cutting(address: str, cuts: list[int]) -> Iterator[str]:
     threads = []
 
     def serve(near: socket.socket, most: int | None) -> None:
-        with near, socket.create_connection((str(far.hostname), int(far.port or 0))) as server:
+        place = str(far.hostname), int(far.port or 0)
+        with suppress(ConnectionError), near, socket.create_connection(place) as server:
             # One request of a few kilobytes and one answer, as the client sends them.
             server.sendall(_read_request(near))
             sent = 0
@@ -61,14 +62,21 @@ def cutting(address: str, cuts: list[int]) -> Iterator[str]:
 def _read_request(near: socket.socket) -> bytes:
     got = b""
     while b"\r\n\r\n" not in got:
-        got += near.recv(65536)
+        got += _receive(near)
     head, _, body = got.partition(b"\r\n\r\n")
     lengths = [
         line.split(b":")[1] for line in head.split(b"\r\n") if line.lower().startswith(b"content-length")
     ]
     while lengths and len(body) < int(lengths[0]):
-        body += near.recv(65536)
+        body += _receive(near)
     return head + b"\r\n\r\n" + body
+
+
+def _receive(near: socket.socket) -> bytes:
+    part = near.recv(65536)
+    if not part:
+        raise ConnectionError("the client is gone")
+    return part
 
 
 @pytest.fixture

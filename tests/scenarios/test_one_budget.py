@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -16,15 +17,17 @@ def test_all_processes_together_get_exactly_a_hundred_answers(
     small_lab: sf.Lab, processes: int, attempts: int
 ) -> None:
     script = Path(__file__).with_name("one_budget.py")
-    workers = [
-        subprocess.Popen(
-            [sys.executable, script, small_lab.folder, str(me), str(attempts)],
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for me in range(processes)
-    ]
-    answered = [int(worker.communicate()[0]) for worker in workers]
+    with ExitStack() as stack:
+        workers = []
+        for me in range(processes):
+            worker = subprocess.Popen(
+                [sys.executable, script, small_lab.folder, str(me), str(attempts)],
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            workers.append(stack.enter_context(worker))
+            stack.callback(worker.kill)
+        answered = [int(worker.communicate()[0]) for worker in workers]
     assert sum(answered) == ALLOWED
     verified = small_lab.ledger.verify()
     assert verified.charges == verified.releases == ALLOWED

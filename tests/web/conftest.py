@@ -15,12 +15,11 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-import socket
 import subprocess
 import sys
-import time
 import urllib.request
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,6 +28,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.cli.clinic import visits
+from waiting import PATIENCE
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page
@@ -43,8 +43,8 @@ FLAGS = (
     "--no-first-run"
 )
 OpenPage = Callable[..., "Page"]
-_PATIENCE = 60_000
-"""Milliseconds that a page may take, however busy the machine is."""
+_MILLISECONDS = 1000 * PATIENCE
+"""How long a page may take, however busy the machine is."""
 
 
 @dataclass(frozen=True)
@@ -116,42 +116,36 @@ def make_lab(folder: Path) -> dict[str, str]:
     return tokens
 
 
-@dataclass
-class run_server:
-    """Run a server in a process of its own, and stop it at the end of the block."""
-
-    folder: Path
-
-    def __enter__(self) -> str:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        address = f"http://127.0.0.1:{port}"
-        self._log = (self.folder.parent / "server.log").open("w")
-        self._process = subprocess.Popen(
-            [sys.executable, str(HERE / "serve_lab.py"), str(self.folder), str(port)],
-            stdout=self._log,
-            stderr=subprocess.STDOUT,
+@contextmanager
+def run_server(folder: Path) -> Iterator[str]:
+    """Yield the address of a server in a process of its own, which ends with the block."""
+    log = folder.parent / "server.log"
+    with (
+        log.open("w") as errors,
+        subprocess.Popen(
+            [sys.executable, str(HERE / "serve_lab.py"), str(folder)],
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        )
-        self._wait(address)
-        return address
-
-    def _wait(self, address: str) -> None:
-        for _ in range(600):
-            if self._process.poll() is not None:
-                break
+        ) as process,
+    ):
+        assert process.stdout is not None
+        try:
+            address = process.stdout.readline().strip()
+            if not address:
+                raise RuntimeError(f"the server did not start:\n{log.read_text()}")
             try:
-                urllib.request.urlopen(f"{address}/healthz", timeout=1).close()
-                return
+                urllib.request.urlopen(f"{address}/healthz", timeout=PATIENCE).close()
             except OSError:
-                time.sleep(0.05)
-        raise RuntimeError(f"the server did not start:\n{Path(self._log.name).read_text()}")
-
-    def __exit__(self, *_: object) -> None:
-        self._process.terminate()
-        self._process.wait(20)
-        self._log.close()
+                raise RuntimeError(f"the server does not answer:\n{log.read_text()}") from None
+            yield address
+        finally:
+            process.terminate()
+            try:
+                process.wait(PATIENCE)
+            except subprocess.TimeoutExpired:
+                process.kill()
 
 
 @pytest.fixture(scope="session")
@@ -159,7 +153,7 @@ def browser() -> Iterator[Browser]:
     """The browser of this machine."""
     from playwright.sync_api import expect, sync_playwright
 
-    expect.set_options(timeout=_PATIENCE)
+    expect.set_options(timeout=_MILLISECONDS)
     path = next(filter(None, map(shutil.which, BROWSERS)), None)
     if path is None:
         pytest.skip(f"NO BROWSER: none of {', '.join(BROWSERS)} is installed")
@@ -199,7 +193,7 @@ def new_context(browser: Browser, lab_server: LabServer) -> Iterator[Callable[..
 
     def make(**options: Any) -> BrowserContext:
         context = browser.new_context(**{"base_url": lab_server.address, "viewport": DESK, **options})
-        context.set_default_timeout(_PATIENCE)
+        context.set_default_timeout(_MILLISECONDS)
         context.add_init_script(_REPORT_VIOLATIONS)
         made.append(context)
         return context

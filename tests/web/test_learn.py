@@ -60,7 +60,7 @@ def test_a_neighbour_is_looked_up_without_any_script(open_page: OpenPage) -> Non
 @pytest.mark.slow
 def test_the_attacker_plays_many_rounds(open_page: OpenPage) -> None:
     page = open_page(None, color_scheme="dark")
-    page.goto("/learn/linkage/score?epsilon=0.5", timeout=60_000)
+    page.goto("/learn/linkage/score?epsilon=0.5")
     expect(page.get_by_text("no attacker can expect more than 62.3 %")).to_be_visible()
     check_accessibility(page)
     save_screenshot(page, "learn-score-dark")

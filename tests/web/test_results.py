@@ -17,18 +17,14 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
     from tests.web.conftest import LabServer, OpenPage
 
-LONG = 120_000
-"""Milliseconds that a job may take on a busy machine."""
-
 
 def wait_until_done(page: Page) -> None:
-    expect(page.get_by_text("done", exact=True)).to_be_visible(timeout=LONG)
+    expect(page.get_by_text("done", exact=True)).to_be_visible()
 
 
 @pytest.mark.slow
 def test_a_model_is_fitted_measured_and_downloaded(open_page: OpenPage) -> None:
     page = open_page("maria")
-    page.set_default_timeout(LONG)
     page.goto("/models?table=visits")
     page.get_by_label("Target").select_option("readmitted")
     page.get_by_role("checkbox", name="age").check()
@@ -62,7 +58,6 @@ def test_a_model_is_fitted_measured_and_downloaded(open_page: OpenPage) -> None:
 @pytest.mark.slow
 def test_synthetic_rows_are_made_drawn_and_reported_on(open_page: OpenPage) -> None:
     page = open_page("maria", phone=True)
-    page.set_default_timeout(LONG)
     page.goto("/synthetic?table=visits")
     for column in ("ward", "readmitted"):
         page.get_by_role("checkbox", name=column).check()

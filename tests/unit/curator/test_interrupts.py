@@ -48,14 +48,19 @@ def _check_aftermath(lab: sf.Lab, raised: BaseException) -> None:
 
 
 def test_ctrl_c_during_a_scan_comes_through(lab: sf.Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    timer = threading.Timer(0.1, lambda: os.kill(os.getpid(), signal.SIGINT))
+
     def interrupted_soon(*_: Any) -> str:
         # The scan never ends by itself, so the signal meets it whenever it comes.
-        threading.Timer(0.1, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+        timer.start()
         return ENDLESS
 
     monkeypatch.setattr(run, "compile_program", interrupted_soon)
-    with pytest.raises(KeyboardInterrupt) as raised:
-        _ask(lab)
+    try:
+        with pytest.raises(KeyboardInterrupt) as raised:
+            _ask(lab)
+    finally:
+        timer.cancel()  # if the scan fails, no later test is interrupted
     _check_aftermath(lab, raised.value)
 
 

@@ -28,8 +28,8 @@ from sfumato.engines.rows import ALL, Largest, Scan
 from sfumato.engines.snapshot import Preparation, StoredGrid
 from sfumato.engines.values import Add, AtLeast, Column, Constant
 from sfumato.errors import EngineError
+from waiting import PATIENCE
 
-PATIENCE = 20
 X = Column(0, "x")
 
 
@@ -57,7 +57,7 @@ def in_child(work) -> int:
     sys.stdout.flush()
     child = os.fork()
     if child == 0:
-        signal.alarm(PATIENCE)
+        signal.alarm(int(PATIENCE))
         try:
             status = 0 if work() else 1
         except BaseException:
@@ -136,7 +136,7 @@ count = CellSums(Scan("t"), ALL, (), (Counted(),))
 assert engine.run(count).tolist() == [[1_000_000]]
 child = os.fork()
 if child == 0:
-    signal.alarm({PATIENCE})
+    signal.alarm({int(PATIENCE)})
     assert engine.run(count).tolist() == [[1_000_000]]
     sys.exit(3)
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))

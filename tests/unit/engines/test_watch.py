@@ -17,6 +17,7 @@ from sfumato.engines.program import CellSums, Counted
 from sfumato.engines.rows import ALL, Joined, Scan
 from sfumato.engines.snapshot import Preparation, StoredGrid
 from sfumato.engines.watch import RunEndedError, end_runs, watch_run
+from waiting import PATIENCE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -75,7 +76,7 @@ def test_ctrl_c_when_a_run_begins_or_ends_leaves_it_to_nobody() -> None:
         place += 1
         with interrupt_at(watched, place) as interruption, watch_run(lambda: None, None, ()):
             pass
-        assert watch._WATCH._turn.acquire(timeout=9)
+        assert watch._WATCH._turn.acquire(timeout=PATIENCE)
         watch._WATCH._turn.release()
         assert not watch._WATCH._runs
     assert place > 9

@@ -10,6 +10,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import PolicyError
+from waiting import PATIENCE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,6 +43,6 @@ def test_a_snapshot_is_not_erased_while_it_is_read(lab: sf.Lab) -> None:
         advanced.join(timeout=1)
         assert advanced.is_alive()
         assert any(old in path.name for path in (lab.folder / "snapshots").iterdir())
-    advanced.join(timeout=30)
+    advanced.join(PATIENCE)
     assert not advanced.is_alive()
     assert not any(old in path.name for path in (lab.folder / "snapshots").iterdir())

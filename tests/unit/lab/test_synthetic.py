@@ -18,6 +18,7 @@ from pyarrow import csv, parquet
 import sfumato as sf
 from sfumato.cli.main import main
 from sfumato.errors import SfumatoError
+from waiting import PATIENCE
 
 COLUMNS: dict[str, Any] = {
     "age": sf.between(0, 99, step=1),
@@ -128,7 +129,7 @@ def test_what_several_publish_at_once_is_charged_once(tmp_path: Path) -> None:
     lab, alone = make_lab(tmp_path), make_lab(tmp_path / "alone")
     asked: dict[str, Any] = {"table": "visits", "columns": NAMES, "rows": 20}
     alone.publish(sf.synth.Marginals(rho=0.5), **asked)
-    begin = Barrier(3)
+    begin = Barrier(3, timeout=PATIENCE)
 
     def publish(_: int) -> pa.Table:
         begin.wait()

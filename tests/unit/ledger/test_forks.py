@@ -64,13 +64,16 @@ def test_forking_while_other_threads_charge(
         threads = [threading.Thread(target=keep_charging, args=(me,)) for me in range(3)]
         for thread in threads:
             thread.start()
-        children = [
-            fork(lambda name=f"child {n}": shared.charge(ask(name, epsilon="1/100000"))) for n in range(10)
-        ]
-        assert [wait() for wait in children] == [0] * 10
-        stop.set()
-        for thread in threads:
-            thread.join()
+        try:
+            children = [
+                fork(lambda name=f"child {n}": shared.charge(ask(name, epsilon="1/100000")))
+                for n in range(10)
+            ]
+            assert [wait() for wait in children] == [0] * 10
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join()
         assert shared.verify().charges == sum(made) + 10
 
 

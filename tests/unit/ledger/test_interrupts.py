@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     Ask = Callable[..., Charge]
 
-_PATIENCE = 60
+_PATIENCE = 300
 
 
 def _lead(queue: CommitQueue, before: Callable[[], object] = lambda: None) -> Callable[[], None]:

@@ -30,11 +30,13 @@ def test_one_person_takes_half_of_the_turns_at_most() -> None:
         async with anyio.create_task_group() as tasks:
             for _ in range(2):
                 tasks.start_soon(lambda: turns.run(go_on.wait, whose="ada"))
-            await anyio.wait_all_tasks_blocked()
-            with pytest.raises(PolicyError, match="SF-W119"):
-                await turns.run(int, whose="ada")
-            assert await turns.run(int, "7", whose="bob") == 7
-            go_on.set()
+            try:
+                await anyio.wait_all_tasks_blocked()
+                with pytest.raises(PolicyError, match="SF-W119"):
+                    await turns.run(int, whose="ada")
+                assert await turns.run(int, "7", whose="bob") == 7
+            finally:
+                go_on.set()
         assert await turns.run(int, "8", whose="ada") == 8
 
     anyio.run(ask_much)

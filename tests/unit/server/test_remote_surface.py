@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,6 +14,7 @@ from sfumato.errors import SfumatoError
 from sfumato.lab.remote.session import RemoteSession
 from sfumato.lab.session import Session
 from sfumato.queries.frames import Frame
+from waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -185,17 +185,12 @@ def test_a_job_that_runs_is_ended(tmp_path: Path) -> None:
         job = session.fit(
             sf.learn.GaussianNB(epsilon=1), table="visits", features=["age"], target="ill", wait=False
         )
-        until = time.monotonic() + 60
         store = served.app.state.context.jobs
-        while not store.find_job(job.id, None).begun:
-            assert time.monotonic() < until
-            time.sleep(0.05)
+        wait_until(lambda: store.find_job(job.id, None).begun, "the job begins")
         assert job.cancel().state == "cancelled"
         with pytest.raises(SfumatoError, match="stays charged"):
             job.wait()
         runner = served.app.state.context.runner
-        while runner._running:
-            assert time.monotonic() < until
-            runner._reap()
-            time.sleep(0.05)
+        [(process, _)] = runner._running
+        wait_until(lambda: process.poll() is not None, "the process of the cancelled job ends")
         assert job.cancel().state == "cancelled"  # said twice, it is the same

@@ -54,6 +54,7 @@ def test_a_notebook_gets_one_output_that_is_replaced_and_no_widget(
 
 def test_a_short_fit_shows_none(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "_watched", lambda: True)
+    monkeypatch.setattr(progress, "_PATIENCE", 300.0)
     assert list(progress.show_rounds(3, "descent")) == [0, 1, 2]
     assert capsys.readouterr() == ("", "")
 

@@ -17,6 +17,7 @@ from click.testing import CliRunner
 from feed_clinic import make_clinic
 from sfumato.cli.main import main
 from sfumato.server.people import PeopleStore
+from waiting import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -69,7 +70,7 @@ def test_what_it_prints_opens_the_door_and_ctrl_c_ends_it(token: tuple[Path, str
         with pytest.raises(psycopg.OperationalError, match="SF-W101"):
             psycopg.connect(address.replace(password, "sfu_wrong"))
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=PATIENCE)
         assert (process.returncode, out, err) == (0, "", "")
 
 

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import sfumato as sf
-from serving import SharedWorkers, share_workers
+from ready_replies import ReadyReader, SharedWorkers, share_workers
 from sfumato.curator.gate import decode_answer
+from sfumato.curator.hostile import reading
 from sfumato.curator.hostile.apart import WorkerError
 from sfumato.curator.hostile.host import WorkerHost
 from sfumato.curator.hostile.reading import SlotReader
@@ -32,6 +33,7 @@ from sfumato.errors import SealedError
 from sfumato.ledger import Charged
 from unit.curator.hostile.bad_steps import WAYS, BadStep, NeverAnswers
 from unit.curator.hostile.kinds import ASKED, SPEND, make_lab
+from waiting import PATIENCE, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,12 +48,12 @@ class NoWait(SlotClock):
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sf.Lab]:
-    """Its workers have little memory and two places."""
+    """Its workers have little memory, two places, and minutes to answer, however busy the machine is."""
     made = make_lab(tmp_path_factory.mktemp("hostile") / "lab", target=True)
     for name in ("visits", "friends"):
-        made.set_pace(name, seconds=2)  # so that a busy machine is not late
+        made.set_pace(name, seconds=2)
     host = WorkerHost(made.folder, made._schema, memory=2**29, places=2)
-    vars(made)["_slots"] = SlotReader(host, made.engine, NoWait(lambda: 0.0))
+    vars(made)["_slots"] = ReadyReader(host, made.engine)
     yield made
     made.close()
 
@@ -59,9 +61,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sf.Lab]:
 def _plan(lab: sf.Lab, *ways: str) -> Plan[Any, None]:
     counted = lab.session().sql("SELECT COUNT(*) AS n FROM visits").quote(epsilon=1).plan
     steps = tuple(BadStep(counted.steps[0].program, way) for way in ways)
-    # What never ends is ended soon.
-    table = replace(counted.table, pace=1) if "never ends" in ways else counted.table
-    return Plan(table, PureSpend(Fraction(1)), steps, None)
+    return Plan(counted.table, PureSpend(Fraction(1)), steps, None)
 
 
 def _spent(lab: sf.Lab) -> int:
@@ -71,7 +71,11 @@ def _spent(lab: sf.Lab) -> int:
 
 
 def _pay(lab: sf.Lab, *ways: str) -> list[Any]:
-    return decode_answer(Payer(lab, None, lab._slots).pay(_plan(lab, *ways), "a test").answer)
+    plan, reader = _plan(lab, *ways), lab._slots
+    if "never ends" in ways:  # it is ended in the shortest slot, and whatever the machine does it is late
+        plan = replace(plan, table=replace(plan.table, pace=1))
+        reader = SlotReader(reader.workers, lab.engine, NoWait(lambda: 0.0))
+    return decode_answer(Payer(lab, None, reader).pay(plan, "a test").answer)
 
 
 # ---- answers -----------------------------------------------------------------------------------------------
@@ -96,8 +100,11 @@ def test_the_rounds_of_a_fit_are_read_in_workers(lab: sf.Lab, monkeypatch: pytes
     assert fitted.classes_.tolist() == ["A", "B", "C"]
 
 
-def test_whoever_waits_for_the_answer_of_another_takes_no_place(lab: sf.Lab) -> None:
+def test_whoever_waits_for_the_answer_of_another_takes_no_place(
+    lab: sf.Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A key was charged by someone who is still at work; more wait for that answer than there are places."""
+    monkeypatch.setattr(lab.ledger, "_timeout", PATIENCE)
     payer, plan = Payer(lab, None, lab._slots), _plan(lab, "answers")
     charged = lab.ledger.charge(payer.make_charge(plan, "a test", "theirs"))
     assert isinstance(charged, Charged)
@@ -108,7 +115,7 @@ def test_whoever_waits_for_the_answer_of_another_takes_no_place(lab: sf.Lab) -> 
         assert other.release(epsilon=0.001).receipt.replayed is False
         assert not any(each.done() for each in waiting)
         lab.ledger.release(charged, "[1]")
-        assert [each.result(30).answer for each in waiting] == ["[1]"] * 3
+        assert [each.result(PATIENCE).answer for each in waiting] == ["[1]"] * 3
 
 
 @pytest.mark.slow
@@ -141,8 +148,7 @@ def test_a_kept_answer_needs_no_worker(lab: sf.Lab, monkeypatch: pytest.MonkeyPa
 def test_each_question_has_a_process_of_its_own_which_ends(lab: sf.Lab) -> None:
     seen = [_pay(lab, "says", name)[0][0] for name in ("first", "second", "third")]
     assert len({*seen, os.getpid()}) == 4
-    while any(map(_exists, seen)):  # a test that hangs here has found a worker that was left behind
-        pass
+    wait_until(lambda: not any(map(_exists, seen)), "no worker is left behind")
 
 
 def test_a_question_that_finds_no_row_imports_nothing_more(lab: sf.Lab) -> None:
@@ -153,8 +159,11 @@ def test_a_question_that_finds_no_row_imports_nothing_more(lab: sf.Lab) -> None:
     assert decode_answer(paid.answer)[0][1] is False
 
 
-def test_a_steward_need_not_wait_for_the_end_of_a_slot(tmp_path: Path) -> None:
+def test_a_steward_need_not_wait_for_the_end_of_a_slot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Rows are free when the worker has read them; here they are dropped before the reply leaves."""
+    monkeypatch.setattr(reading, "reading_time", lambda slot: PATIENCE)
     lab = make_lab(tmp_path / "lab", target=True)
     dropped = list[str]()
 
@@ -189,7 +198,7 @@ def test_a_slot_begins_with_a_place_and_ready_processes_and_before_the_fork(
 
     monkeypatch.setattr(host, "_fork", note)
     reader = SlotReader(host, lab.engine, NoWait(look))
-    with reader.begin(_plan(lab, "says"), lambda: None):
+    with closing(host), reader.begin(_plan(lab, "says"), lambda: None):
         assert host._places.acquire(blocking=False) is False
     assert events == ["begun", "forked"]
 
@@ -292,7 +301,7 @@ worker.main()
 def test_a_worker_that_takes_long_to_end_is_not_waited_for() -> None:
     """Or the next question would wait for it, and its reply would tell how much the other one held."""
     orders, theirs = socket.socketpair()
-    orders.settimeout(60)  # only a worker that is waited for lets it pass
+    orders.settimeout(PATIENCE)  # only a worker that is waited for lets it pass
     paths = os.pathsep.join(path for path in sys.path if path)
     with theirs:
         forking = subprocess.Popen(
@@ -326,6 +335,7 @@ def test_a_worker_that_takes_long_to_end_is_not_waited_for() -> None:
 _ASKS_FOR_EVER = """
 import pathlib, sys
 from sfumato.curator.hostile import host, worker
+from ready_replies import ReadyReader
 from unit.curator.hostile.bad_steps import NeverAnswers
 workers = host.WorkerHost(pathlib.Path("."), "none")
 with workers.start_worker() as ask:
@@ -337,19 +347,20 @@ with workers.start_worker() as ask:
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGKILL])
 def test_no_worker_outlives_a_process_that_was_interrupted_or_killed(sent: signal.Signals) -> None:
     paths = os.pathsep.join(path for path in sys.path if path)
-    asking = subprocess.Popen(
+    with subprocess.Popen(
         [sys.executable, "-c", _ASKS_FOR_EVER],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         env={**os.environ, "PYTHONPATH": paths},
-    )
-    assert asking.stdout is not None
-    with asking.stdout:
-        group = int(asking.stdout.readline())
-        os.kill(asking.pid, sent)
-        asking.wait()
-    while _is_alive(group):  # a test that hangs here has found a worker that was left behind
-        pass
+    ) as asking:
+        assert asking.stdout is not None
+        try:
+            group = int(asking.stdout.readline())
+            asking.send_signal(sent)
+            asking.wait(PATIENCE)
+        finally:
+            asking.kill()
+    wait_until(lambda: not _is_alive(group), "no worker is left behind")
 
 
 def _is_alive(group: int) -> bool:

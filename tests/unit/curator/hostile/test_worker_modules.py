@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import sfumato as sf
-from serving import share_workers
+from ready_replies import reply_at_once
 from sfumato.curator.hostile import reading
 from unit.curator.hostile.bad_steps import NotesModules
 from unit.curator.hostile.kinds import ASKED, SPEND, make_lab
-from unit.curator.hostile.test_hostile_sessions import NoWait
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,9 +50,7 @@ def labs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, sf.Lab]:
         for at, name in enumerate(ROWS)
     }
     for lab in made.values():
-        for table in ("visits", "friends"):
-            lab.set_pace(table, seconds=2)
-        share_workers(lab, NoWait(lambda: 0.0), memory=2**29, places=2)
+        reply_at_once(lab, memory=2**29, places=2)
     return made
 
 

@@ -68,10 +68,12 @@ def served(tmp_path: Path) -> Iterator[tuple[str, Path]]:
     server.socket = context.wrap_socket(server.socket, server_side=True)
     thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
-    yield f"https://127.0.0.1:{server.server_port}", path
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    try:
+        yield f"https://127.0.0.1:{server.server_port}", path
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
 
 
 def test_an_unknown_certificate_gets_no_token(served: tuple[str, Path]) -> None:

@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 
+from free_port import reserve_port
 from sfumato import errors
 from sfumato.errors import BudgetError, SfumatoError, UsageError
 from sfumato.lab.remote import connection as connections
 from sfumato.lab.remote.connection import Connection, quote_path
 from sfumato.lab.remote.problems import read_problem
+from waiting import PATIENCE
 
 TOKEN = "sfu_" + "a" * 43
 
@@ -103,7 +105,7 @@ def answering(*answers: Any) -> Iterator[tuple[Connection, list[bytes]]]:
     thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
     try:
-        yield Connection.open(f"http://127.0.0.1:{server.server_port}", TOKEN, patience=30), got
+        yield Connection.open(f"http://127.0.0.1:{server.server_port}", TOKEN, patience=PATIENCE), got
     finally:
         server.shutdown()
         thread.join()
@@ -118,6 +120,7 @@ REFUSED = {"code": "SF-B101", "title": "Too much.", "kind": "BudgetError"}
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "_FIRST_WAIT", 0.001)
+    monkeypatch.setattr(connections, "_SOON", PATIENCE)
 
 
 def test_lost_and_busy_requests_are_sent_again_as_they_were() -> None:
@@ -133,9 +136,10 @@ def test_refusals_are_raised_at_once() -> None:
 
 
 def test_patience_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    connection = Connection.open("http://127.0.0.1:9", TOKEN, patience=0)
-    with pytest.raises(SfumatoError, match="SF-W160"):
-        connection.get("/api/me")
+    with reserve_port() as port:  # nobody listens there
+        connection = Connection.open(f"http://127.0.0.1:{port}", TOKEN, patience=0)
+        with pytest.raises(SfumatoError, match="SF-W160"):
+            connection.get("/api/me")
 
 
 def test_what_json_cannot_hold_is_not_sent() -> None:

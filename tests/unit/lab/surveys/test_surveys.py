@@ -23,6 +23,7 @@ from sfumato.lab.surveys.invitation import Invitation
 from sfumato.lab.surveys.levels import LEVELS
 from sfumato.lab.surveys.survey import Survey
 from sfumato.privacy.account import price
+from waiting import PATIENCE
 
 
 @pytest.fixture
@@ -238,7 +239,7 @@ def test_an_invitation_answers_once(lab: sf.Lab) -> None:
 
 def test_two_tabs_at_once_count_once(lab: sf.Lab) -> None:
     survey = create(lab)
-    start, counted = threading.Barrier(8), []
+    start, counted = threading.Barrier(8, timeout=PATIENCE), []
 
     def submit(report: int) -> None:
         invitation = lab.open_invitation(survey.links[0])

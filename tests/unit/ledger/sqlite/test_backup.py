@@ -73,9 +73,11 @@ def test_a_copy_taken_under_load_is_sound(ledger: SqliteLedger, ask: Ask, tmp_pa
 
     worker = threading.Thread(target=work)
     worker.start()
-    copies = [back_up_ledger(ledger, tmp_path / f"copy {number}").entries for number in range(5)]
-    done.set()
-    worker.join()
+    try:
+        copies = [back_up_ledger(ledger, tmp_path / f"copy {number}").entries for number in range(5)]
+    finally:
+        done.set()
+        worker.join()
     assert copies == sorted(copies)
     assert copies[-1] <= ledger.verify().entries
 
@@ -138,12 +140,14 @@ def test_a_ledger_in_use_is_not_exchanged(path: Path, filled: SqliteLedger, ask:
                 os.write(writes, b".")
                 time.sleep(0.002)
             signal.pause()
-    told = len(os.read(reads, 1))
-    for _ in range(5):
-        with pytest.raises(LedgerError, match="SF-L122"):
-            restore_ledger(path, copy)
-    os.kill(pid, signal.SIGKILL)
-    os.waitpid(pid, 0)
+    try:
+        told = len(os.read(reads, 1))
+        for _ in range(5):
+            with pytest.raises(LedgerError, match="SF-L122"):
+                restore_ledger(path, copy)
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
     os.close(writes)
     with open(reads, "rb") as rest:
         told += len(rest.read())

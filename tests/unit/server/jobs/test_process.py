@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
-from serving import make_lab, share_workers
+from ready_replies import share_workers
+from serving import make_lab
 from sfumato.curator.hostile.slots import SlotClock
 from sfumato.errors import BudgetError
 from sfumato.server.jobs import process
@@ -31,9 +33,12 @@ def run(lab: Lab, key: str, analyst: str | None = "ada") -> ServerJob:
     """Keep a job, run it here, and return what became of it."""
     store = JobStore(lab.folder)
     job = store.add_job("ada", analyst, "fit", {}, key)
-    worker, _ = store.lock_worker()
-    store.claim_job(worker, 9)
+    worker, descriptor = store.lock_worker()
+    claimed = store.claim_job(worker, 9)
+    assert claimed is not None
+    assert claimed.id == job.id
     process.run_job(lab, store, job.id, worker)
+    os.close(descriptor)
     assert list(store.folder.glob("*.lock")) == []
     return store.find_job(job.id, None)
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato.server.jobs import store as stores
 from sfumato.server.jobs.runner import JobRunner
 from sfumato.server.jobs.store import JobState, JobStore
+from waiting import wait_until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,11 +50,12 @@ def test_a_runner_that_is_called_starts_what_was_added(tmp_path: Path) -> None:
     started: list[str] = []
     runner = NotingRunner(tmp_path, started, most=1)
     runner.start()
-    job = runner._store.add_job("ada", "ada", "fit", {}, "k")
-    runner.call()
-    while not runner._store.find_job(job.id, None).has_ended:
-        pass
-    runner.close()
+    try:
+        job = runner._store.add_job("ada", "ada", "fit", {}, "k")
+        runner.call()
+        wait_until(lambda: runner._store.find_job(job.id, None).has_ended, "the job is started")
+    finally:
+        runner.close()
     assert started == [job.id]
 
 
@@ -67,6 +69,6 @@ def test_a_job_that_outlives_its_runner_is_nobodys_orphan(tmp_path: Path) -> Non
         runner.close()
         assert process.stdin is not None
         process.stdin.close()
-        while any(each.name == f"job process {process.pid}" for each in threading.enumerate()):
-            pass
+        waits = f"job process {process.pid}"
+        wait_until(lambda: waits not in [each.name for each in threading.enumerate()], "the process ends")
         assert process.returncode is not None  # somebody waited, and not this test

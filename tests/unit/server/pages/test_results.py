@@ -30,14 +30,15 @@ HTML = {"accept": "text/html"}
 
 
 def keep_job(clinic: ServedClinic, kind: str, body: dict[str, Any], outcome: Mapping[str, Any]) -> str:
-    """Keep a job of the steward's that is done, and return its id."""
+    """Keep a finished job of the steward, and return its id. The clinic starts no jobs by itself."""
     store = clinic.context.jobs
     job = store.add_job(NAMES["steward"], None, kind, body, f"{kind} {len(store.list_jobs(None))}")
-    worker, _ = store.lock_worker()
+    worker, descriptor = store.lock_worker()
     claimed = store.claim_job(worker, 9)
     assert claimed is not None
+    assert claimed.id == job.id
     store.finish(job.id, worker, JobState.DONE, outcome)
-    store.forget_worker(worker)
+    store.release_worker(worker, descriptor)
     return job.id
 
 
