@@ -5,8 +5,8 @@ A new interpreter spends a second or more on imports. `run` and `start` take a s
 environment, arguments, standard streams, filters of warnings, random numbers and an empty `__main__`. Modules
 that the script did not import may be loaded already; tests of imports need a new interpreter.
 
-The process that forks only imports. It has one thread and no state of an earlier program. All pytest workers of
-a run share it. It ends when the last of them ends, and its programs end with it.
+The process that forks only imports. It has one thread and no state of an earlier program. All pytest workers
+of a run share it. It ends when the last of them ends, and its programs end with it.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 import atexit
 import builtins
 import ctypes
+import fcntl
 import gc
 import importlib
 import json
@@ -29,9 +30,8 @@ import traceback
 import types
 import warnings
 from contextlib import suppress
-from functools import cache
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -42,6 +42,9 @@ EXTRAS = ("torch",)
 _LIBRARIES = ("dp_accounting", "pandas", "scipy.stats", "uvicorn")
 """Libraries that the package imports late and that many programs use. Importing polars starts threads."""
 
+_LISTENER = 3
+"""Number of the listening socket in the process that forks."""
+_MOST_FILES = 8
 _MOST_BYTES = 2**17
 """Length of the longest order, which holds the arguments and the environment of a program."""
 
@@ -75,8 +78,9 @@ class Program:
 def start(
     command: Sequence[object],
     *,
-    stdout: IO[Any],
-    stderr: IO[Any],
+    stdout: int,
+    stderr: int,
+    pass_fds: Sequence[int] = (),
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
     filters: Sequence[str] = (),
@@ -89,7 +93,9 @@ def start(
     command
         Path of the script and its arguments.
     stdout, stderr
-        Open files.
+        Numbers of open files.
+    pass_fds
+        Numbers of open files that the program has under the same numbers.
     cwd, env
         Folder and environment; by default those of this process.
     filters
@@ -102,10 +108,12 @@ def start(
         "cwd": str(cwd or Path.cwd()),
         "env": dict(os.environ if env is None else env),
         "filters": list(filters),
+        "files": [0, 1, 2, *pass_fds],
     }
     ours, theirs = socket.socketpair()
     with theirs, open(os.devnull, "rb") as stdin:
-        files = [each.fileno() for each in (theirs, stdin, stdout, stderr)]
+        files = [theirs.fileno(), stdin.fileno(), stdout, stderr, *pass_fds]
+        assert len(files) <= _MOST_FILES
         socket.send_fds(_connect(extras), [json.dumps(order).encode()], files)
     return Program(ours)
 
@@ -113,7 +121,7 @@ def start(
 def run(command: Sequence[object], *, check: bool = False, **more: Any) -> subprocess.CompletedProcess[str]:
     """Run a script to its end and return its exit status and what it printed. Takes what `start` takes."""
     with tempfile.TemporaryFile("w+") as stdout, tempfile.TemporaryFile("w+") as stderr:
-        status = start(command, stdout=stdout, stderr=stderr, **more).wait()
+        status = start(command, stdout=stdout.fileno(), stderr=stderr.fileno(), **more).wait()
         for file in (stdout, stderr):
             file.seek(0)
         done = subprocess.CompletedProcess([*command], status, stdout.read(), stderr.read())
@@ -122,35 +130,49 @@ def run(command: Sequence[object], *, check: bool = False, **more: Any) -> subpr
     return done
 
 
-_STARTED: dict[tuple[str, ...], subprocess.Popen[bytes]] = {}
-"""Processes that this one has started. They end by themselves."""
+_connections: dict[tuple[str, ...], socket.socket] = {}
+_connecting = threading.Lock()
 
 
-@cache
 def _connect(extras: tuple[str, ...]) -> socket.socket:
-    """Return a connection to the process that forks, which the first worker that needs it starts.
+    """Return this process's connection to the process that forks."""
+    assert set(extras) <= set(EXTRAS)
+    with _connecting:
+        if extras not in _connections:
+            _connections[extras] = _make_connection(extras)
+            atexit.register(_connections[extras].close)
+        return _connections[extras]
+
+
+def _make_connection(extras: tuple[str, ...]) -> socket.socket:
+    """Connect to the process that forks, which the first pytest worker that needs it starts.
 
     Binding a name succeeds for one worker. It then starts the process with the listening socket; the others
     connect to it. The name is gone when the process has ended.
     """
-    assert set(extras) <= set(EXTRAS)
     run_of_tests = os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid()))
     name = "\0" + "-".join(("sfumato-tests", run_of_tests, *extras))
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
-        with suppress(OSError):
+        try:
             listener.bind(name)
             listener.listen(64)
-            # Connected before the process starts, so that it sees when this one is gone.
+        except OSError:  # another worker was faster
             connection.connect(name)
-            _STARTED[extras] = subprocess.Popen(
-                [sys.executable, __file__, str(listener.fileno()), *extras],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                pass_fds=[listener.fileno()],
-            )
             return connection
-    connection.connect(name)
+        # Connected before the process starts, so that it sees when this one is gone.
+        connection.connect(name)
+        # Not a Popen, which would warn that the process outlives it.
+        os.posix_spawn(
+            sys.executable,
+            [sys.executable, __file__, str(_LISTENER), *extras],
+            os.environ,
+            file_actions=[
+                (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+                (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
+                (os.POSIX_SPAWN_DUP2, listener.fileno(), _LISTENER),
+            ],
+        )
     return connection
 
 
@@ -187,7 +209,7 @@ def _serve(listener: socket.socket, settings: _Settings) -> None:
             if ready is listener:
                 clients.append(listener.accept()[0])
                 continue
-            order, files, _, _ = socket.recv_fds(ready, _MOST_BYTES, 4)
+            order, files, _, _ = socket.recv_fds(ready, _MOST_BYTES, _MOST_FILES)
             if not order:
                 clients.remove(ready)
                 ready.close()
@@ -209,15 +231,15 @@ def _serve(listener: socket.socket, settings: _Settings) -> None:
 
 def _wait_for_program(order: dict[str, Any], files: Sequence[int], settings: _Settings) -> None:
     """Fork the program, and tell the test its number and then its exit status."""
-    control, *streams = files
+    control, *files = files
     me = os.getpid()
     program = os.fork()
     if program == 0:
         _end_with(me)
         os.close(control)
-        _run_program(order, streams, settings)
-    for stream in streams:
-        os.close(stream)
+        _run_program(order, files, settings)
+    for file in files:
+        os.close(file)
     with suppress(BrokenPipeError):
         os.write(control, b"%d\n" % program)
         _, status = os.waitpid(program, 0)
@@ -234,13 +256,17 @@ def _end_with(parent: int) -> None:
 # ---- in a program ------------------------------------------------------------------------------------------
 
 
-def _run_program(order: dict[str, Any], streams: Sequence[int], settings: _Settings) -> None:
+def _run_program(order: dict[str, Any], files: Sequence[int], settings: _Settings) -> None:
     """Run a script as the interpreter would, and end this process as it would."""
     status = 1
     try:
-        for number, stream in enumerate(streams):
-            os.dup2(stream, number)
-            os.close(stream)
+        # First to high numbers, so that no number is both given and taken.
+        moved = [fcntl.fcntl(file, fcntl.F_DUPFD, 512) for file in files]
+        for file in files:
+            os.close(file)
+        for file, number in zip(moved, order["files"], strict=True):
+            os.dup2(file, number)
+            os.close(file)
         settings.apply(order)
         status = _execute(Path(order["command"][0]))
         threading._shutdown()  # type: ignore[attr-defined]
