@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import uvicorn
 
-from serving import NAMES, InstantClock, make_lab
+from serving import NAMES, InstantClock, WarmHost, make_lab
 from sfumato.lab.remote.session import connect
 from sfumato.server.app import create_app
 from sfumato.server.connections import TimedConnection
@@ -46,7 +46,8 @@ def wait_for_nothing(lab: Lab) -> Lab:
     """Let workers of a lab have a minute for each question, and replies leave when they are there."""
     for table in lab.tables():
         lab.set_pace(table.name, seconds=10)
-    vars(lab)["_slots"] = replace(lab._slots, clock=InstantClock())
+    workers = WarmHost(lab.folder, lab._schema, places=lab.reader_places)
+    vars(lab)["_slots"] = replace(lab._slots, workers=workers, clock=InstantClock())
     return lab
 
 

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import socket
+import sys
 import warnings
+import weakref
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 import sfumato as sf
-from sfumato.curator.hostile.host import WorkerHost
+import warm
+from sfumato.curator.hostile.host import WorkerHost, _Forker, _stop
 from sfumato.curator.hostile.reading import SlotReader
 from sfumato.curator.hostile.slots import SlotClock
 from sfumato.server.app import create_app
@@ -24,7 +30,6 @@ with warnings.catch_warnings():
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from fastapi import FastAPI
 
@@ -83,11 +88,41 @@ class InstantClock(SlotClock):
         """Return at once."""
 
 
+class WarmForker(_Forker):
+    """The process that forks workers, started by `warm`: it need not import the package again.
+
+    That it starts in a new interpreter is tested with hostile sessions.
+    """
+
+    def __init__(self) -> None:
+        self.owner = os.getpid()
+        ours, theirs = socket.socketpair()
+        with theirs, open(os.devnull, "wb") as nothing:
+            process: Any = warm.start(
+                [Path(__file__).with_name("hostile_worker.py"), theirs.fileno()],
+                stdout=nothing.fileno(),
+                stderr=nothing.fileno(),
+                pass_fds=[theirs.fileno()],
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            )
+        self._orders, self.ready = ours, False
+        self.close = weakref.finalize(self, _stop, process, ours, self.owner)
+
+
+class WarmHost(WorkerHost):
+    """Workers whose first process starts at once."""
+
+    def _find_forker(self) -> _Forker:
+        if self._forker is None or self._forker.owner != os.getpid():
+            self._forker = WarmForker()
+        return self._forker
+
+
 def answer_at_once(lab: Lab) -> None:
     """Let replies of hostile sessions leave when they are there, however busy the machine is."""
     for table in lab.tables():
         lab.set_pace(table.name, seconds=10)
-    workers = WorkerHost(lab.folder, lab._schema)
+    workers = WarmHost(lab.folder, lab._schema)
     workers.start()
     vars(lab)["_slots"] = SlotReader(workers, lab.engine, InstantClock())
 

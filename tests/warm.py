@@ -150,8 +150,10 @@ def _make_connection(extras: tuple[str, ...]) -> socket.socket:
     Binding a name succeeds for one worker. It then starts the process with the listening socket; the others
     connect to it. The name is gone when the process has ended.
     """
+    # Programs have the name in their environment, because they may start programs too.
     run_of_tests = os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid()))
-    name = "\0" + "-".join(("sfumato-tests", run_of_tests, *extras))
+    prefix = os.environ.setdefault("SFUMATO_TESTS_WARM", f"sfumato-tests-{run_of_tests}")
+    name = "\0" + "-".join((prefix, *extras))
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
         try:
