@@ -6,8 +6,6 @@ import json
 import secrets
 import shutil
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +14,7 @@ import pytest
 from tests.conformance import servers
 
 import sfumato as sf
+import warm
 from conformance.both_engines import load
 from sfumato.errors import PolicyError
 
@@ -86,8 +85,7 @@ def test_a_stream_killed_at_every_step_with_a_ledger_on_a_server(tmp_path: Path)
     columns = {"day": sf.between(0, 364, step=1), "cost": sf.between(0, 4096, step=1)}
     lab.register("visits", table, unit=sf.Unit("patient_id", max_rows=9), columns=columns, budget=BUDGET)
     lab.set_through("visits", day=364)
-    command = [sys.executable, str(script), str(lab.folder), "20", "3"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    done = warm.run([script, lab.folder, 20, 3], check=True)
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     assert {line["signal"] for line in lines if "step" in line} == {signal.SIGKILL}
     ends = {line["least"]: line["values"] for line in lines if "values" in line}

@@ -1,17 +1,19 @@
 """Every Python snippet of the README and the docs runs as a reader would run it.
 
-The snippets of a page share one fresh interpreter in an empty folder, and commands in a fence that opens with
-`sh run` run there too. A fence that opens with `python no-run` is left out; so are other languages.
+The snippets of a page share one process in an empty folder, which starts with the package imported and an
+empty namespace. Commands in a fence that opens with `sh run` run there too. A fence that opens with
+`python no-run` is left out; so are other languages.
 """
 
 import re
 import shlex
 import subprocess
-import sys
 import textwrap
 from pathlib import Path
 
 import pytest
+
+import warm
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -48,6 +50,8 @@ READY = (
 )
 """The first line of pages with hostile sessions: their snippets do not fail where a machine is busy."""
 
+USES_TORCH = re.compile(r"\btorch\b|sf\.deep|sf\.synth\.(Diffusion|MERF)")
+
 
 def with_patience(code: str) -> str:
     """Return the code of a page, on the same lines, that waits for workers as long as it takes."""
@@ -61,8 +65,9 @@ def run(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
     work = folder / "work"
     work.mkdir()
     # Pages show the warning of a declaration that does not fit on purpose.
-    command = [sys.executable, "-W", "error", "-W", "default:The declaration of", str(file)]
-    return subprocess.run(command, cwd=work, capture_output=True, text=True, check=False)
+    filters = ["error", "default:The declaration of"]
+    extras = ("torch",) if USES_TORCH.search(code) else ()
+    return warm.run([file], cwd=work, filters=filters, extras=extras)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -23,9 +24,27 @@ PARALLEL = ("engines/duckdb", "engines/postgres", "engines/spark", "ledger/sqlit
 """Backends side by side have the same files with the same classes, so that they can be compared."""
 
 
+KINDS = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef, ast.Import, ast.ImportFrom)
+
+
 @cache
-def trees() -> dict[Path, ast.Module]:
-    return {file: ast.parse(file.read_text(encoding="utf-8")) for file in FILES}
+def nodes() -> dict[Path, list[ast.AST]]:
+    """Return the statements of `KINDS` of every file. Each file is parsed and walked once for all tests."""
+    gc.disable()  # it would look through a million nodes again and again
+    try:
+        return {file: [*statements(ast.parse(file.read_bytes()))] for file in FILES}
+    finally:
+        gc.enable()
+
+
+def statements(tree: ast.Module) -> Iterator[ast.AST]:
+    """Yield the nodes of `KINDS`. Expressions, most of a tree, contain none of them and are not searched."""
+    waiting: list[ast.AST] = [tree]
+    for node in waiting:
+        if isinstance(node, KINDS):
+            yield node
+        for block in ("body", "orelse", "finalbody", "handlers", "cases"):
+            waiting += getattr(node, block, ())
 
 
 def room(file: Path) -> str:
@@ -41,8 +60,8 @@ NAMES = {module_name(file): file for file in FILES}
 
 
 def functions() -> Iterator[tuple[Path, ast.FunctionDef | ast.AsyncFunctionDef]]:
-    for file, tree in trees().items():
-        for node in ast.walk(tree):
+    for file, found in nodes().items():
+        for node in found:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 yield file, node
 
@@ -59,17 +78,17 @@ def test_folders_are_small() -> None:
 def test_every_folder_says_what_lives_there() -> None:
     folders = {file.parent for file in FILES}
     silent = [
-        room(folder / "x") for folder in folders if not ast.get_docstring(trees()[folder / "__init__.py"])
+        room(folder / "x") for folder in folders if not ast.get_docstring(nodes()[folder / "__init__.py"][0])
     ]
     assert silent == []
 
 
 def test_class_names_are_unique() -> None:
     places = defaultdict(set)
-    for file, tree in trees().items():
+    for file, found in nodes().items():
         # Backends side by side count as one place; private classes are nobody else's business.
         place = "a backend" if room(file) in PARALLEL else module_name(file)
-        for node in ast.walk(tree):
+        for node in found:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 places[node.name].add(place)
     assert {name: sorted(found) for name, found in places.items() if len(found) > 1} == {}
@@ -88,8 +107,8 @@ def test_functions_are_short() -> None:
 def test_docstrings_are_sentences() -> None:
     """A docstring says what is returned or done; it does not lean on the line above it."""
     odd = []
-    for file, tree in trees().items():
-        for node in ast.walk(tree):
+    for file, found in nodes().items():
+        for node in found:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Module):
                 said = ast.get_docstring(node) or ""
                 if said.startswith(("Of ", "As ", "The same")):
@@ -100,9 +119,9 @@ def test_docstrings_are_sentences() -> None:
 # ---- imports -----------------------------------------------------------------------------------------------
 
 
-def imported(tree: ast.Module) -> Iterator[str]:
+def imported(found: list[ast.AST]) -> Iterator[str]:
     """Every module of the package that another imports, for types alone and inside of functions too."""
-    for node in ast.walk(tree):
+    for node in found:
         if isinstance(node, ast.ImportFrom) and node.module:
             for alias in node.names:
                 inner = f"{node.module}.{alias.name}"
@@ -113,8 +132,8 @@ def imported(tree: ast.Module) -> Iterator[str]:
 
 def test_no_module_imports_itself_in_the_end() -> None:
     graph = {
-        module_name(file): {name for name in imported(tree) if name in NAMES} - {module_name(file)}
-        for file, tree in trees().items()
+        module_name(file): {name for name in imported(found) if name in NAMES} - {module_name(file)}
+        for file, found in nodes().items()
     }
     try:
         TopologicalSorter(graph).prepare()

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+import warm
 
 WALK = Path(__file__).parents[2] / "tools" / "walk.py"
 MOST_CALLS = {"registration": 2_000, "question": 20_000, "fit": 72_000}
@@ -16,7 +16,7 @@ MOST_CALLS = {"registration": 2_000, "question": 20_000, "fit": 72_000}
 
 @pytest.fixture(scope="module")
 def summary() -> dict[str, int]:
-    run = subprocess.run([sys.executable, WALK, "--summary"], capture_output=True, text=True, check=True)
+    run = warm.run([WALK, "--summary"], check=True)
     found = re.findall(r"^(\w+) +\d+ files +\d+ functions +([\d,]+) calls$", run.stdout, re.MULTILINE)
     return {name: int(calls.replace(",", "")) for name, calls in found}
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 import sfumato as sf
+import warm
 from serving import make_lab
 from sfumato.server.jobs.store import JobState, JobStore, write_cut_off
 
@@ -35,13 +35,8 @@ def run_killed(lab: sf.Lab, steps: tuple[str, ...]) -> dict[str, str]:
     """Run the jobs, each of which dies at its step; return which job met which."""
     script = Path(__file__).with_name("job_killed.py")
     paths = [str(Path(__file__).parents[1]), *filter(None, sys.path)]
-    done = subprocess.run(
-        [sys.executable, script, lab.folder, *steps],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
-    )
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+    done = warm.run([script, lab.folder, *steps], env=env, check=True)
     return dict(line.split("\t") for line in done.stdout.splitlines())
 
 

@@ -2,14 +2,13 @@
 
 import json
 import signal
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
 import sfumato as sf
+import warm
 
 CHARGED = ("charge:durable", "data:read", "noise:drawn", "release:written", "release:durable")
 
@@ -17,12 +16,7 @@ CHARGED = ("charge:durable", "data:read", "noise:drawn", "release:written", "rel
 @pytest.mark.parametrize("rounds", [6, pytest.param(50, marks=pytest.mark.slow)])
 def test_killed_at_every_step(small_lab: sf.Lab, rounds: int) -> None:
     script = Path(__file__).with_name("killed.py")
-    done = subprocess.run(
-        [sys.executable, script, small_lab.folder, str(rounds)],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = warm.run([script, small_lab.folder, rounds], check=True)
     deaths = [json.loads(line) for line in done.stdout.splitlines()]
     assert Counter(death["signal"] for death in deaths) == {signal.SIGKILL: 7 * rounds}
 

@@ -1,13 +1,13 @@
 """Many processes, one budget: never one answer more than it allows."""
 
-import subprocess
-import sys
-from contextlib import ExitStack
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 import sfumato as sf
+import warm
 
 ALLOWED = 100
 
@@ -17,17 +17,9 @@ def test_all_processes_together_get_exactly_a_hundred_answers(
     small_lab: sf.Lab, processes: int, attempts: int
 ) -> None:
     script = Path(__file__).with_name("one_budget.py")
-    with ExitStack() as stack:
-        workers = []
-        for me in range(processes):
-            worker = subprocess.Popen(
-                [sys.executable, script, small_lab.folder, str(me), str(attempts)],
-                stdout=subprocess.PIPE,
-                text=True,
-            )
-            workers.append(stack.enter_context(worker))
-            stack.callback(worker.kill)
-        answered = [int(worker.communicate()[0]) for worker in workers]
+    with ThreadPoolExecutor(processes) as threads:
+        commands = [[script, small_lab.folder, me, attempts] for me in range(processes)]
+        answered = [int(done.stdout) for done in threads.map(partial(warm.run, check=True), commands)]
     assert sum(answered) == ALLOWED
     verified = small_lab.ledger.verify()
     assert verified.charges == verified.releases == ALLOWED

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
+import warm
 from sfumato.privacy.account import NOTHING
 
 SCRIPT = Path(__file__).with_name("stream_killed.py")
@@ -61,9 +60,8 @@ def test_a_stream_killed_at_every_step(tmp_path: Path, days: int, rounds: int, r
     lab.register("visits", table, unit=unit, columns=columns, budget=sf.Budget(10**9, 1e-3))
     lab.set_through("visits", day=364)
     lab.ledger.close()
-    command = [sys.executable, str(SCRIPT), str(lab.folder), str(days), str(rounds)]
-    command += ["few"] if rounds == 1 else []
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    few = ["few"] if rounds == 1 else []
+    done = warm.run([SCRIPT, lab.folder, days, rounds, *few], check=True)
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     deaths, ends = [each for each in lines if "step" in each], [each for each in lines if "values" in each]
 

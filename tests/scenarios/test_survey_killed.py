@@ -2,14 +2,13 @@
 
 import json
 import signal
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
 import sfumato as sf
+import warm
 from sfumato.errors import SfumatoError
 from sfumato.lab.surveys.charging import respondents_account
 
@@ -27,7 +26,7 @@ def count_entries(lab: sf.Lab, name: str) -> Counter[str]:
 def test_killed_at_every_step(tmp_path: Path) -> None:
     folder = sf.create(tmp_path / "lab").folder
     script = Path(__file__).with_name("survey_killed.py")
-    done = subprocess.run([sys.executable, script, folder], capture_output=True, text=True, check=True)
+    done = warm.run([script, folder], check=True)
     deaths = [json.loads(line) for line in done.stdout.splitlines()]
     assert [death["signal"] for death in deaths] == [signal.SIGKILL] * 9
 

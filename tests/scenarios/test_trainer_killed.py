@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
-import sys
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -16,6 +14,7 @@ import pytest
 pytest.importorskip("torch", reason="the extra 'torch' is not installed")
 
 import sfumato as sf
+import warm
 from sfumato.privacy.account import price
 from sfumato.privacy.events import Gaussian, Repeated, Sampled
 
@@ -41,8 +40,7 @@ def register(folder: Path) -> None:
 def test_a_run_killed_at_every_step(tmp_path: Path, where: str, part: str, rounds: int) -> None:
     if where == "lab":
         register(tmp_path)
-    command = [sys.executable, str(SCRIPT), str(tmp_path), str(rounds), part]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    done = warm.run([SCRIPT, tmp_path, rounds, part], extras=("torch",), check=True)
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     deaths, ends = [each for each in lines if "step" in each], [each for each in lines if "weights" in each]
     assert {death["signal"] for death in deaths} == {signal.SIGKILL}

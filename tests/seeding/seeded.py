@@ -60,14 +60,20 @@ def _after_fork() -> None:
 os.register_at_fork(before=_before_fork, after_in_child=_after_fork)
 
 
+def name_stream(environment: MutableMapping[str, str]) -> None:
+    """Name the stream of a process that is about to start, in its environment."""
+    if _current is not None:
+        environment[VARIABLE] = _current.name_next_process()
+
+
 def _watch_processes(event: str, arguments: tuple[Any, ...]) -> None:
     """Name the stream of each interpreter that `subprocess` starts."""
-    if event == "subprocess.Popen" and _current is not None:
+    if event == "subprocess.Popen":
         environment = arguments[3]
         if environment is None:
             environment = os.environ
         if isinstance(environment, MutableMapping):
-            environment[VARIABLE] = _current.name_next_process()
+            name_stream(environment)
 
 
 sys.addaudithook(_watch_processes)
