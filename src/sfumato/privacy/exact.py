@@ -127,7 +127,10 @@ def format_number(value: float, digits: int = 4) -> str:
 
 def format_remaining(value: SupportsFloat, places: int = 1) -> str:
     """Return an amount that remains, rounded down, with at least this many decimals."""
-    return pad_decimals(format_bound(value, up=False), places)
+    text = format_bound(value, up=False)
+    if float(text) >= 1000:
+        return f"{float(text):,.0f}" if float(text) < 1e15 else text
+    return pad_decimals(text, places)
 
 
 def pad_decimals(text: str, places: int) -> str:

@@ -77,10 +77,10 @@ def test_years_have_no_commas_and_intervals_the_format_of_their_number(table: An
     assert show_cell(12345678.0) == "12,345,678"
     assert show_cell(0.25) == "0.25"
     assert show_range(1133.2, 2059.4, useful_places(1639.92, 1133.2, 2059.4)) == "1,133 – 2,059"
-    assert show_range(4.3174, 5.798, useful_places(5.0497, 4.3174, 5.798)) == "4.32 – 5.80"
+    assert show_range(4.3174, 5.798, useful_places(5.0497, 4.3174, 5.798)) == "4.3 – 5.8"
     assert show_range(100.0, 140.0, useful_places(120, 100.0, 140.0)) == "100 – 140"
     assert show_range(float("nan"), float("nan"), 0) == "not known"
-    assert show_number(5.0497, useful_places(5.0497, 4.3174, 5.798)) == "5.05"
+    assert show_number(5.0497, useful_places(5.0497, 4.3174, 5.798)) == "5.0"
     assert [show_error(half) for half in (419_400.4, 163.8, 3.487, 0.00123)] == [
         "419,400",
         "164",

@@ -45,7 +45,7 @@ def useful_places(value: Any, low: float, high: float) -> int:
         return 0
     known = abs(low) + abs(high) if value is None else value
     width = high - low
-    useful = 2 - math.floor(math.log10(width)) if width > 0 else _DIGITS
+    useful = 1 - math.floor(math.log10(width)) if width > 0 else _DIGITS
     return max(0, min(_decimals(known), useful))
 
 
