@@ -98,6 +98,6 @@ $(PEERS)/tumult/.installed: benchmarks/peers/tumult.txt | $(PEERS)/.installed
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "sfumato needs Python 3.11 or newer. Name one with: make PYTHON=python3.11 …" >&2; exit 1; }
-	@echo "Making a virtual environment in $(VENV)"
+	@echo "Making a virtual environment in $(VENV); usually 5 s"
 	@$(PYTHON) -m venv $(VENV) \
 	  || { rm -rf $(VENV); echo "Python's venv module does not work here; Debian has it in python3-venv." >&2; exit 1; }

@@ -29,13 +29,16 @@ BUILD_TOOLS = ["hatchling", "editables", "setuptools"]
 """They come first and are pinned too, because an isolated build would fetch the newest. Setuptools builds
 pyspark, which is published as source only; new environments bring an old setuptools or none."""
 
+_NO_COMPILER = (
+    r"(?:gcc|cc|clang|c\+\+|g\+\+)'? (?:failed: No such file|not found)"
+    r"|unable to execute '[\w-]*(?:gcc|cc|clang)|: (?:gcc|cc|g\+\+): not found"
+    r"|No such file or directory: '[\w-]*(?:gcc|cc|clang|g\+\+)'"
+)
 CAUSES = (
     (r"pg_config", "PostgreSQL's headers are missing. On Debian and Ubuntu: apt install libpq-dev"),
     (r"Python\.h", "Python's headers are missing. On Debian and Ubuntu: apt install python3-dev"),
     (
-        r"(?:gcc|cc|clang|c\+\+|g\+\+)'? (?:failed: No such file|not found)"
-        r"|unable to execute '[\w-]*(?:gcc|cc|clang)|: (?:gcc|cc|g\+\+): not found"
-        r"|No such file or directory: '[\w-]*(?:gcc|cc|clang|g\+\+)'",
+        _NO_COMPILER,
         "A C compiler is missing. On Debian and Ubuntu: apt install gcc python3-dev",
     ),
     (r"No space left on device", "The disk is full. The environment needs about 1 GB, with torch 6 GB."),
@@ -80,7 +83,9 @@ class Progress:
         now = time.monotonic()
         if now - self._said < EVERY:
             return
-        names = ", ".join(self._done[:4]) + (f" and {len(self._done) - 4} more" if len(self._done) > 4 else "")
+        names = ", ".join(self._done[:4]) + (
+            f" and {len(self._done) - 4} more" if len(self._done) > 4 else ""
+        )
         print(f"{now - self._began:5.0f} s  {f'collected {names}' if names else self._state}", flush=True)
         self._said = now
         self._done.clear()

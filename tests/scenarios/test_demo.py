@@ -12,7 +12,6 @@ from sfumato.cli import demo_pages
 from sfumato.cli.demo import run
 from sfumato.server.app import close_context, create_app
 
-
 STEPS = (
     "1. Register",
     "Privacy budget of patient_id",

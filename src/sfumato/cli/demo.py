@@ -78,7 +78,7 @@ def make_visits(seed: int = 7) -> pa.Table:
     import pyarrow as pa
 
     visits = clinic.visits(seed=seed)
-    surgical = np.isin(visits["ward"].to_pylist(), SURGICAL).astype(np.int64)
+    surgical = np.isin(visits["ward"].to_numpy(), SURGICAL).astype(np.int64)
     return visits.append_column("surgical", pa.array(surgical))
 
 
@@ -135,7 +135,9 @@ def _refuse(session: Session) -> None:
 
 def _train(session: Session) -> None:
     print_heading("6. A model")
-    print_text("The steward trains a private decision tree: was a visit, by age and cost, to a surgical ward?")
+    print_text(
+        "The steward trains a private decision tree: was a visit, by age and cost, to a surgical ward?"
+    )
     from sklearn.tree import DecisionTreeClassifier
 
     tree = sf.learn.DecisionTree(epsilon=EPSILON)
@@ -158,7 +160,9 @@ def _split(visits: pa.Table) -> tuple[pa.Table, Any]:
 
 def _synthesize(lab: sf.Lab) -> None:
     print_heading("7. A synthetic table")
-    print_text("The steward publishes 5,000 generated visits that anyone may read, as noisy statistics imply.")
+    print_text(
+        "The steward publishes 5,000 generated visits that anyone may read, as noisy statistics imply."
+    )
     table = lab.publish(
         sf.synth.Marginals(epsilon=EPSILON),
         table="visits",
@@ -192,12 +196,16 @@ def _attack() -> None:
 
     report = differencing(epsilon=1, trials=500)
     rows = [(each.against, f"{each.success:.1%}") for each in report.outcomes]
-    _print_columns([("salary found, to a tenth of its range", ""), *rows, ("a guess", f"{report.baseline:.1%}")])
+    _print_columns(
+        [("salary found, to a tenth of its range", ""), *rows, ("a guess", f"{report.baseline:.1%}")]
+    )
 
 
 def _count_cells(pictures: Path) -> None:
     print_heading(f"9. A histogram of {histogram.CELLS:,} cells")
-    print_text("Noise per cell does not grow with the number of cells; Dwork and McSherry's talk shows the same.")
+    print_text(
+        "Noise per cell does not grow with the number of cells; Dwork and McSherry's talk shows the same."
+    )
     found = histogram.run()
     rows = [errors.row() for errors in found.errors]
     cells = [

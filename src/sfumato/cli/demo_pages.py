@@ -29,7 +29,9 @@ def open_pages(folder: Path, port: int, serves: bool | None) -> None:
         print_text("The web pages need the server: pip install 'sfumato[server]'")
         return
     wanted = sys.stdin.isatty() and sys.stdout.isatty() if serves is None else serves
-    print_text("The link below signs you in as the steward, once, within a day, to see all of this in a browser.")
+    print_text(
+        "The link below signs you in as the steward, once, within a day, to see all of this in a browser."
+    )
     free = find_port(port)
     keep_answer(folder)
     if wanted:

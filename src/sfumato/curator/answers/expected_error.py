@@ -14,8 +14,8 @@ import numpy as np
 from sfumato.curator.answers.answer import NoisyAnswer, noise_laws
 from sfumato.curator.answers.intervals import find_choice
 from sfumato.curator.answers.noise_law import combined_half_width
-from sfumato.curator.answers.ordered.rank_error import rank_error
 from sfumato.curator.answers.numbers_shown import show_error
+from sfumato.curator.answers.ordered.rank_error import rank_error
 from sfumato.curator.answers.post_processing import explain_by_noise, is_linear
 from sfumato.curator.answers.together.estimates import PoolEstimates
 from sfumato.curator.plan.plan import price_question
@@ -159,11 +159,11 @@ class QuestionError:
         return [_shown_from(step) for step in self.plan.steps if isinstance(step, DiscoveredKeys)]
 
     def _error_text(self, figure: Figure, half: float | None) -> str:
-        if isinstance(figure, ModeOf):
-            return f"at most {show_error(half)} rows fewer than the most frequent value"
-        if isinstance(figure, ChosenAggregate):
-            return f"about {show_error(half)} rows in rank"
         if half is not None:
+            if isinstance(figure, ModeOf):
+                return f"at most {show_error(half)} rows fewer than the most frequent value"
+            if isinstance(figure, ChosenAggregate):
+                return f"about {show_error(half)} rows in rank"
             return f"± {show_error(half)}"
         if isinstance(figure, MeanOf) or (isinstance(figure, VarianceOf) and not figure.root):
             # The error of an average is about that of its sum, spread over the rows; those are not known yet.

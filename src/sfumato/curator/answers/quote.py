@@ -126,7 +126,10 @@ class Quote:
             ("remaining before", f"ε = {format_remaining(self.left)}"),
             *after,
             *self._facts(),
-            *((f"error of {name} (95 %)", f"{error} {note}") for name, error, note in self.expected.error_rows()),
+            *(
+                (f"error of {name} (95 %)", f"{error} {note}")
+                for name, error, note in self.expected.error_rows()
+            ),
         ]
         return viz.definition_table([*lines, *((("note", _POINTER),) if self.caveats else ())])
 

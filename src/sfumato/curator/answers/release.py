@@ -261,7 +261,9 @@ class Release:
         widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
         sides = [str.ljust if name in self._labels else str.rjust for name in header]
         lines = [
-            "  ".join(side(cell, width) for side, cell, width in zip(sides, row, widths, strict=True)).rstrip()
+            "  ".join(
+                side(cell, width) for side, cell, width in zip(sides, row, widths, strict=True)
+            ).rstrip()
             for row in [header, *rows]
         ]
         return "\n".join([*lines, "", *self._notes()])
@@ -393,7 +395,10 @@ class Release:
         # One ± says it all where every group has the same error; else each group has an interval.
         if figure is not None and is_linear(figure):
             return [numbers, ("± 95 %", [show_error((b - a) / 2) for _, a, b in rows])]
-        return [numbers, ("95 % interval", [show_range(a, b, at) for (_, a, b), at in zip(rows, places, strict=True)])]
+        return [
+            numbers,
+            ("95 % interval", [show_range(a, b, at) for (_, a, b), at in zip(rows, places, strict=True)]),
+        ]
 
     def _shown_choice(self, name: str, figure: ChosenAggregate) -> list[tuple[str, list[str]]]:
         """Return a column with the interval of a quantile, if it has one."""
