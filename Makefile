@@ -5,7 +5,6 @@ PYTHON ?= python3
 VENV ?= .venv
 PEERS := .venv-peers
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 # Four at a time on two cores, because tests wait for servers, browsers and reply slots. TESTS adds options.
 PYTEST = $(BIN)/python tools/run_tests.py -n 4 --dist loadgroup --no-loadscope-reorder $(TESTS)
 # Tours in the docs and the coverage of intervals take longest; they are left to `make test`.
@@ -72,17 +71,14 @@ clean:
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# The build tools come first and are pinned too; an isolated build would fetch whatever is newest. Setuptools builds
-# pyspark, which is published as source only; new environments bring an old setuptools or none.
+# The demo needs models, synthetic tables, charts and the server, and no torch. Most modules of its libraries are
+# never imported, so their bytecode is compiled when they are.
 $(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
-	@echo "Installing sfumato into $(VENV)"
-	@$(PIP) install -c constraints.txt hatchling editables setuptools
-	@$(PIP) install -c constraints.txt --no-build-isolation -e ".[plot,server]"
+	@$(BIN)/python tools/install.py --extras learn,synth,plot,server --packages 45 --usually "30–60 s" --pip no-compile
 	@touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed
-	@echo "Installing the development tools into $(VENV)"
-	@$(PIP) install -c constraints.txt --no-build-isolation -e ".[dev]"
+	@$(BIN)/python tools/install.py --extras dev --packages 170 --usually "2–4 minutes"
 	@touch $@
 
 # Rivals may want other versions of the libraries that we use, so they live apart.
@@ -102,6 +98,6 @@ $(PEERS)/tumult/.installed: benchmarks/peers/tumult.txt | $(PEERS)/.installed
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "sfumato needs Python 3.11 or newer. Name one with: make PYTHON=python3.11 …" >&2; exit 1; }
-	@echo "Making a virtual environment in $(VENV)"
+	@echo "Making a virtual environment in $(VENV); usually 5 s"
 	@$(PYTHON) -m venv $(VENV) \
 	  || { rm -rf $(VENV); echo "Python's venv module does not work here; Debian has it in python3-venv." >&2; exit 1; }

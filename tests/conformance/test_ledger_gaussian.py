@@ -76,7 +76,7 @@ def require_broken(lines: list[str]) -> None:
 def test_a_charge_that_only_this_filter_admits_is_kept_and_replayed(ledger: Ledger, store: Store) -> None:
     assert not replace(caps(BUDGET), gaussian=None).admits(NOTHING, ALMOST)
     assert isinstance(ledger.charge(ask("all", ALMOST)), Charged)
-    with pytest.raises(BudgetError, match=r"SF-B101[^🙂]*asked +[0-9.]+ %"):
+    with pytest.raises(BudgetError, match=r"SF-B101[^🙂]*requested +[0-9.]+ %"):
         ledger.charge(ask("more", SMALL))
     assert ledger.read_allowance(PEOPLE).caps == caps(BUDGET)
     with closing(store.open(timeout=60)) as other:

@@ -56,7 +56,7 @@ def test_all_steps_are_paid_for_at_once(ledger: Ledger) -> None:
     reserved = reserve(ledger, 30)
     assert (reserved.cost, reserved.step_cost, reserved.steps) == (HUNDREDTH * 30, HUNDREDTH, 30)
     assert ledger.read_spent(PEOPLE) == ledger.read_spent(ADA) == HUNDREDTH * 30
-    with pytest.raises(BudgetError, match=r"SF-B102[^🙂]*asked +ε = 0\.51\n +left +ε = 0\.5 "):
+    with pytest.raises(BudgetError, match=r"SF-B102[^🙂]*requested +ε = 0\.51\n +remaining +ε = 0\.50 "):
         ledger.reserve(ask("another"), 51)
     assert reserve(ledger, 50, "another").steps == 50
 
@@ -66,7 +66,7 @@ def test_steps_are_drawn_in_turn_and_no_more_than_there_are(ledger: Ledger, stor
     assert [ledger.draw(reserved), ledger.draw(reserved, 4)] == [1, 5]
     with closing(store.open(timeout=60)) as other:
         assert other.draw(reserved, 5) == 10
-    with pytest.raises(LedgerError, match=r"SF-L119[^🙂]*left +0\n"):
+    with pytest.raises(LedgerError, match=r"SF-L119[^🙂]*remaining +0\n"):
         ledger.draw(reserved)
     assert ledger.read_spent(PEOPLE) == HUNDREDTH * 10
     assert ledger.verify().entries == 6

@@ -30,4 +30,4 @@ def test_fifteen_lines_from_a_real_file(
     # 26,068 stays at 70-80, of which those beyond a patient's third are left out
     assert 23_000 < stays["[70-80)"] < 26_500
     assert "InternalMedicine" in shown
-    assert "charged ε = 1 to patient_nbr" in shown
+    assert "Charged ε = 1 to patient_nbr" in shown

@@ -106,7 +106,7 @@ def test_what_people_see(lab: sf.Lab) -> None:
     assert "for node of friends" in quote
     assert "with at least so many edges" in quote
     assert "At most 10 edges per node are used" in quote
-    assert "charged ε = 2 to node of friends" in str(answer)
+    assert "Charged ε = 2 to node of friends" in str(answer)
     assert "<table" in answer._repr_html_()
     assert answer.to_dict()["columns"]["degree"] == list(range(1, 11))
     for at_least in (False, True):

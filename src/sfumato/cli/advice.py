@@ -27,6 +27,10 @@ _WORDS = (
     (r"lab\.requests\(\)\[\d+\]\.grant\(\)", "sfumato request grant NUMBER"),
     (r"lab\.requests\(\)", "sfumato request list"),
     (r"s\.requests\(\)\[0\]\.withdraw\(\)", "sfumato request withdraw NUMBER"),
+    (
+        r's\.request\(epsilon=([\d.]+), reason="…"\)',
+        r"sfumato request make --as NAME --epsilon \1 --reason …",
+    ),
     (r"members=\[[^\]]*\]", "--member ada --member ben"),
     (r'until="([^"]*)"', r"--until \1"),
     (r'about="([^"]*)"', r'--about "\1"'),

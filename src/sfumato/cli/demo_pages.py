@@ -1,4 +1,4 @@
-"""The end of the tour: a link that opens the pages of its lab, and the server behind it."""
+"""The end of the demo: a link that opens the pages of its lab, and the server behind it."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ import socket
 import sys
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import sfumato as sf
-from sfumato.cli.demo import QUESTIONS
+from sfumato.cli.demo import EPSILON, QUERY
 from sfumato.cli.output import print_heading, print_text
 from sfumato.errors import UsageError
 
@@ -21,44 +20,40 @@ _DAY = 86_400.0
 def open_pages(folder: Path, port: int, serves: bool | None) -> None:
     """Print a link that signs in once, and serve until Ctrl-C; or print the command that serves.
 
-    Without a wish, pages are served where someone sits at a terminal.
+    By default the pages are served if standard input and output are terminals.
     """
-    print_heading("Pages")
+    print_heading("10. The web pages")
     try:
         import sfumato.server  # noqa: F401  says whether its libraries are there
     except UsageError:
-        print_text("They need the server: pip install 'sfumato[server]'")
+        print_text("The web pages need the server: pip install 'sfumato[server]'")
         return
     wanted = sys.stdin.isatty() and sys.stdout.isatty() if serves is None else serves
-    free = find_port(port) if wanted else port
-    keep_answers(folder)
-    if not wanted:
-        print_text(f"Serve them with: {_name_program()} serve {folder} --port {free}")
-    then = "Open" if wanted else "Then open"
-    print_text(f"{then} {make_link(folder, free)}\nIt signs you in as the steward, once, within a day.")
-    if not wanted:
-        return
-    from sfumato.server.serving import ServeOptions, serve_lab
+    print_text(
+        "The link below signs you in as the steward, once, within a day, to see all of this in a browser."
+    )
+    free = find_port(port)
+    keep_answer(folder)
+    if wanted:
+        print_text("The pages are served until you press Ctrl-C.")
+    else:
+        print_text(f"Serve the pages with: {_name_program()} serve {folder} --port {free}")
+    print_text(f"Open {make_link(folder, free)}")
+    if wanted:
+        from sfumato.server.serving import ServeOptions, serve_lab
 
-    print_text("Ctrl-C ends it.")
-    serve_lab(ServeOptions(str(folder), HOST, free))
+        serve_lab(ServeOptions(str(folder), HOST, free))
 
 
-def keep_answers(folder: Path) -> None:
-    """Let the pages show what ada asked in the tour: the same questions again, which are free."""
+def keep_answer(folder: Path) -> None:
+    """Let the pages show what Ada asked in the demo: the same query again, which is free."""
     from sfumato.server.keeping import ReleaseStore
     from sfumato.server.wire import write_release
 
     session = sf.open(folder).session("ada")
     with closing(ReleaseStore(folder / "releases.sqlite")) as kept:
-        for _, sql, epsilon, _, tuning in QUESTIONS:
-            query = session.question(sql)
-            asked: dict[str, Any] = {"sql": sql}
-            if tuning is not None:
-                query = query.tune(epsilon=tuning, for_epsilon=epsilon)
-                asked |= {"tuned": {"epsilon": tuning, "for_epsilon": epsilon}}
-            answer = write_release(query.release(epsilon=epsilon))
-            kept.keep_release(answer["entry"], "ada", asked, {"epsilon": epsilon}, answer)
+        answer = write_release(session.question(QUERY).release(epsilon=EPSILON))
+        kept.keep_release(answer["entry"], "ada", {"sql": QUERY}, {"epsilon": EPSILON}, answer)
 
 
 def make_link(folder: Path, port: int) -> str:

@@ -80,7 +80,8 @@ def print_heading(text: str) -> None:
 
 def show(value: Any, as_json: bool) -> None:
     """Print a value as text, or its `to_dict` as JSON."""
-    print_text(_json(value.to_dict()) if as_json else value)
+    # Values point to their attributes; in a shell the same facts are in the JSON.
+    print_text(_json(value.to_dict()) if as_json else re.sub(r"see \w+\.caveats", "see --json", str(value)))
 
 
 def show_json(value: Any) -> None:
@@ -98,6 +99,16 @@ def show_table(header: Sequence[str], rows: Sequence[Sequence[Any]], title: str 
     # A pipe has no width: there every row is one line, for grep and its like.
     console = _console if _console.is_terminal else Console(width=_PIPE, highlight=False, markup=False)
     console.print(grid)
+
+
+def draw_bars(labels: Sequence[str], values: Sequence[float], half: float, width: int = 48) -> None:
+    """Draw one bar for each value, with its interval of ± `half` as dots at the end."""
+    most = max(max(values) + half, 1)
+    name = max(map(len, labels))
+    for label, value in zip(labels, values, strict=True):
+        low, high = (round(width * max(0, end) / most) for end in (value - half, value + half))
+        bar = "█" * low + "·" * (high - low)
+        print_text(f"  {label:<{name}}  {bar:<{width}}  {value:,} ± {half:,.0f}")
 
 
 @contextmanager

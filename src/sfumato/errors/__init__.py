@@ -30,6 +30,10 @@ __all__ = [
 ]
 
 
+LABELS = {"asked": "requested", "left": "remaining", "why": "reason", "try": "hint"}
+"""How facts are labelled in text and HTML. JSON keeps their names."""
+
+
 class SfumatoError(Exception):
     """One object that renders as text, HTML and problem+json."""
 
@@ -45,15 +49,20 @@ class SfumatoError(Exception):
         return _rebuild, (type(self), self.code, self.sentence, self.facts)
 
     def __str__(self) -> str:
-        width = max((len(name) for name in self.facts), default=0)
+        facts = self.labelled_facts()
+        width = max((len(label) for label in facts), default=0)
         lines = [f"{self.code}  {self.sentence}"]
-        lines += [f"  {name.ljust(width)}  {fact}" for name, fact in self.facts.items()]
+        lines += [f"  {label.ljust(width)}  {fact}" for label, fact in facts.items()]
         return "\n".join(lines)
+
+    def labelled_facts(self) -> dict[str, str]:
+        """Return the facts under the labels that people see."""
+        return {LABELS.get(name, name): fact for name, fact in self.facts.items()}
 
     def _repr_html_(self) -> str:
         rows = "".join(
             f"<tr><th style='text-align:left'>{escape(name)}</th><td>{escape(fact)}</td></tr>"
-            for name, fact in self.facts.items()
+            for name, fact in self.labelled_facts().items()
         )
         return f"<p><b>{escape(self.code)}</b> {escape(self.sentence)}</p><table>{rows}</table>"
 

@@ -12,9 +12,9 @@ from sfumato.curator.catalog.catalog import name_newcomers
 from sfumato.curator.catalog.regions import name_region
 from sfumato.curator.payer import account_names, base_accounts, population_account
 from sfumato.lab.surveys.charging import is_of_survey
-from sfumato.ledger.api import parse_account
+from sfumato.ledger.api import describe_holder, parse_account
 from sfumato.privacy.account import NOTHING, SIDE, Cost, find_dearest, find_epsilon, left
-from sfumato.privacy.exact import format_bound
+from sfumato.privacy.exact import format_bound, format_remaining, pad_decimals
 from sfumato.privacy.tools.odometer import Odometer, read_odometer
 
 if TYPE_CHECKING:
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from sfumato.curator.payer import LabAccess
     from sfumato.ledger import Ledger
     from sfumato.viz import Chart
+
+_BAR = 22
+"""Characters of the bar that shows the remaining budget."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,20 +54,42 @@ class AccountView:
         """The name of the account whose numbers these are."""
         return min(self.regions, key=_order_by_left).name if self.regions else self.name
 
+    def title(self) -> str:
+        """Return whose budget or quota this is."""
+        population, analyst = parse_account(self.name)
+        delta = f" (δ = {self.delta:.3g})" if self.delta else ""
+        if analyst is None:
+            return f"Privacy budget of {population}{delta}"
+        return f"Quota of {describe_holder(analyst)} on {population}{delta}"
+
+    def lines(self) -> list[str]:
+        """Return a bar of the remaining budget, what was spent, and the remaining ε of each region."""
+        side = f"side δ: {format_bound(self.left_side_delta, 3, up=False)} of {self.side_delta:.3g} remaining"
+        used = self.left_side_delta < self.side_delta or 2 * self.side_delta != self.delta
+        return [
+            f"ε  {self._bar()}  {self._remaining()}",
+            *([side] if used else []),
+            self.spent.brief(),
+            *self.list_regions(),
+        ]
+
     def list_regions(self) -> list[str]:
-        """Return what is left in each region, in words."""
-        kept = ["regions are pinned: a new snapshot leaves each as it is"] if self.pinned else []
-        return kept + [f"{name_region(each.name)}: ε = {each.left_epsilon:.4g} left" for each in self.regions]
+        """Return the remaining ε of each region, in words."""
+        pinned = ["regions are pinned: a new snapshot leaves each as it is"] if self.pinned else []
+        return pinned + [f"{name_region(each.name)}: ε = {each._remaining()}" for each in self.regions]
 
     def sentence(self) -> str:
-        """Return what is left, as a bar and in words: the ε of the largest question still possible."""
-        filled = min(20, max(0, round(self.left_epsilon / self.epsilon * 20) if self.epsilon else 0))
-        bar = "█" * filled + "░" * (20 - filled)
-        of = f"{self.epsilon:.4g}" + (f" (δ = {self.delta:.3g})" if self.delta else "")
-        rest = f"ε = {self.left_epsilon:.4g} of {of} left, as the largest question that can still be asked"
-        side = f"; side δ = {format_bound(self.left_side_delta, 3, up=False)} of {self.side_delta:.3g} left"
-        used = self.left_side_delta < self.side_delta or 2 * self.side_delta != self.delta
-        return f"{self.name}  {bar}  {rest}{side if used else ''}"
+        """Return the remaining ε in one line."""
+        return f"{self.title()}: ε = {self._remaining()}"
+
+    def _remaining(self) -> str:
+        whole = pad_decimals(f"{self.epsilon:.4g}", 2)
+        return f"{format_remaining(self.left_epsilon, 2)} of {whole} remaining"
+
+    def _bar(self) -> str:
+        share = self.left_epsilon / self.epsilon if self.epsilon else 0.0
+        filled = min(_BAR, max(0, int(share * _BAR)))
+        return "█" * filled + "░" * (_BAR - filled)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the numbers, ready for JSON."""
@@ -136,9 +161,7 @@ class BudgetView:
     """Totals over all blocks of time, where there are blocks: no new block makes them smaller."""
 
     def __str__(self) -> str:
-        lines = [
-            "\n    ".join((each.sentence(), str(each.spent), *each.list_regions())) for each in self.accounts
-        ]
+        lines = ["\n  ".join((each.title(), *each.lines())) for each in self.accounts]
         lines += [each.sentence() for each in self.lifetimes]
         return "\n".join(lines) or "no tables are registered yet"
 
@@ -146,10 +169,7 @@ class BudgetView:
 
     def _repr_html_(self) -> str:
         lifetimes = [(f"lifetime of a {each.population}", each.sentence()) for each in self.lifetimes]
-        accounts = (
-            (each.name, "; ".join((each.sentence(), str(each.spent), *each.list_regions())))
-            for each in self.accounts
-        )
+        accounts = ((each.title(), "; ".join(each.lines())) for each in self.accounts)
         return viz.definition_table([*accounts, *lifetimes])
 
     @property

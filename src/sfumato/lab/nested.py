@@ -102,9 +102,9 @@ class NestedQuote(Quote):
         """Whether enough is left to pay for any one of them."""
         return self.standing.left_after is not None and all(each.admitted for each in self.numbers)
 
-    def _lines(self) -> list[tuple[str, str]]:
+    def _facts(self) -> list[tuple[str, str]]:
         first = [("first", f"{each.plan.charged} for a number to compare with") for each in self.numbers]
-        return [*first, *Quote._lines(self)]
+        return [*first, *Quote._facts(self)]
 
 
 def _read_number(release: Release) -> float:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from sfumato.errors import BudgetError, LedgerError, PolicyError
 from sfumato.ledger.api import PROJECT, describe_holder, parse_account
 from sfumato.privacy.account import NAT, SIDE, left
-from sfumato.privacy.exact import format_short
+from sfumato.privacy.exact import format_short, pad_decimals
 
 if TYPE_CHECKING:
     from sfumato.ledger.api import Charge
@@ -24,17 +24,16 @@ def shortage_error(charge: Charge, name: str, account: AccountState) -> BudgetEr
     asked, remains = _compare(charge.cost, account)
     on = f" on '{charge.about['table']}'" if "table" in charge.about else ""
     epsilon = left(account.caps, account.spent).epsilon
-    advice = (
-        f"epsilon={_round_down(epsilon)} or less"
-        if epsilon
-        else "a question that was released before, which stays free"
-    )
+    smaller = f"epsilon={_round_down(epsilon)} or less; " if epsilon else ""
     if analyst is None:
-        sentence = f"Not enough privacy budget for this question{on}."
-        return BudgetError("SF-B101", sentence, asked=asked, left=f"{remains} for {population}", try_=advice)
-    sentence = f"Not enough of the quota of {describe_holder(analyst)} for this question{on}."
-    whose = f"{remains} for {analyst} on {population}"
-    return BudgetError("SF-B102", sentence, asked=asked, left=whose, try_=advice)
+        sentence = f"Not enough privacy budget for this query{on}."
+        hint = f"{smaller}earlier answers stay free"
+        return BudgetError("SF-B101", sentence, asked=asked, left=f"{remains} for {population}", try_=hint)
+    sentence = f"Not enough quota for this query{on}."
+    holder = describe_holder(analyst)
+    whose = f"{remains} for {holder if analyst.startswith(PROJECT) else f'analyst {holder}'}"
+    hint = f'{smaller}ask the steward for more: s.request(epsilon=0.5, reason="…"); earlier answers stay free'
+    return BudgetError("SF-B102", sentence, asked=asked, left=whose, try_=hint)
 
 
 def other_lab_error() -> LedgerError:
@@ -92,7 +91,8 @@ def _compare(cost: Cost, account: AccountState) -> tuple[str, str]:
     if cost.pure is not None:
         remains = _round_down(left(caps, spent).epsilon)
         asked = Fraction(cost.pure, NAT)
-        return f"ε = {_round_up(asked)}", f"ε = {remains} of {format_short(account.budget.epsilon)}"
+        whole = pad_decimals(format_short(account.budget.epsilon), 2)
+        return f"ε = {pad_decimals(_round_up(asked), 2)}", f"ε = {pad_decimals(remains, 2)} of {whole}"
     return _compare_shares(cost, account)
 
 

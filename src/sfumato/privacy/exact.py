@@ -116,6 +116,31 @@ def format_short(value: Fraction, digits: int = 4) -> str:
     return f"{float(value):.{digits}g}"
 
 
+def format_number(value: float, digits: int = 4) -> str:
+    """Return a number for people: commas, and no powers of ten between 0.001 and 10^15."""
+    if value == 0 or not 0.001 <= abs(value) < 1e15:
+        return f"{value:.{digits}g}"
+    places = max(0, digits - 1 - math.floor(math.log10(abs(value))))
+    text = f"{value:,.{places}f}"
+    return text.rstrip("0").rstrip(".") if places else text
+
+
+def format_remaining(value: SupportsFloat, places: int = 1) -> str:
+    """Return an amount that remains, rounded down, with at least this many decimals."""
+    text = format_bound(value, up=False)
+    if float(text) >= 1000:
+        return f"{float(text):,.0f}" if float(text) < 1e15 else text
+    return pad_decimals(text, places)
+
+
+def pad_decimals(text: str, places: int) -> str:
+    """Return a decimal text with at least this many digits after the point."""
+    if "e" in text:
+        return text
+    whole, _, part = text.partition(".")
+    return f"{whole}.{part.ljust(places, '0')}"
+
+
 def format_size(value: Fraction) -> str:
     """Return a number as people write sizes: whole ones in full, such as 50,000, and others short."""
     whole = value.denominator == 1 and abs(value) < 10**15

@@ -52,7 +52,7 @@ def test_what_a_newcomer_types_first_is_answered_in_the_shell(
 ) -> None:
     refused = run(folder, *command.split())
     assert refused.exit_code in (2, 4)
-    said = next(line for line in refused.stderr.splitlines() if line.split()[0] == "try")
+    said = next(line for line in refused.stderr.splitlines() if line.split()[0] == "hint")
     assert advice in said
     assert not PYTHON.search(said)
 

@@ -89,8 +89,8 @@ def test_tuning_is_priced_charged_once_and_asked_with(tmp_path: Path) -> None:
     picked = _json(run("tune", total, "--lab", folder, "--epsilon", "0.25", "--for-epsilon", "1", "--json"))
     again = run("tune", total, "--lab", folder, "--epsilon", "0.25", "--for-epsilon", "1")
     assert picked["picked"] in again.stdout  # type: ignore[index]
-    assert "free: the same answer" in again.stdout
-    assert f"picked       {picked['picked']}" in run("quote", *tuned).stdout  # type: ignore[index]
+    assert "Free: the same answer" in again.stdout
+    assert f"bounds  {picked['picked']}" in run("quote", *tuned).stdout  # type: ignore[index]
     answer = run("ask", *tuned)
     assert "Estimated bias: about" in answer.stdout
     left = _json(run("budget", "--lab", folder, "--json"))
@@ -256,4 +256,4 @@ def test_several_questions_are_asked_together(lab: str) -> None:
     wards, total = _json(run("ask", *asked))  # type: ignore[misc]
     assert sum(wards["columns"]["n"]) == total["columns"]["n"][0]
     again = run("ask", *asked[:-1])
-    assert again.stdout.count("free: the same answer") == 2
+    assert again.stdout.count("Free: the same answer") == 2

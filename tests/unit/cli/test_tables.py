@@ -145,6 +145,6 @@ def test_the_share_of_side_delta_is_said_and_shown(lab: Path) -> None:
     added = run("table", "add", "visits", source, "--lab", folder, *said, *budget)
     assert added.exit_code == 0, added.output
     shown = run("budget", "--lab", folder)
-    assert "side δ = 9e-07 of 9e-07 left" in shown.stdout, shown.output
+    assert "side δ: 9e-07 of 9e-07 remaining" in shown.stdout, shown.output
     numbers = json.loads(run("budget", "--lab", folder, "--json").stdout)["population:patient_id"]
     assert (numbers["side_delta"], numbers["left_side_delta"]) == (9e-7, 9e-7)

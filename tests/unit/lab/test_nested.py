@@ -44,7 +44,7 @@ def test_rows_are_compared_with_the_released_number(lab: sf.Lab) -> None:
     with recording(Exact()):
         answer = lab.session().sql(ASKED).release(epsilon=2)
     assert answer.to_arrow().to_pydict() == {"ward": ["A", "B"], "n": [1, 1]}
-    assert NOTE in str(answer)
+    assert NOTE in answer.caveats
     below = ASKED.replace(">", "<=").replace("AVG(cost)", "AVG(-cost)")
     with recording(Exact()):
         assert lab.session().sql(below).release(epsilon=1).to_arrow()["n"].to_pylist() == [0, 0]

@@ -393,10 +393,10 @@ def test_a_schema_file_and_the_command_line_declare_regions(tmp_path: Path) -> N
 
 def test_words_and_pages_show_what_is_left_of_each_region(lab: sf.Lab) -> None:
     ask(lab, "ward = 'A'", 0.5)
-    assert "ward=A: ε = 0.5 left" in str(lab.budget)
-    assert "ward=A: ε = 0.5 left" in lab.budget._repr_html_()
+    assert "ward=A: ε = 0.50 of 1.00 remaining" in str(lab.budget)
+    assert "ward=A: ε = 0.50 of 1.00 remaining" in lab.budget._repr_html_()
     quote = lab.session().sql("SELECT COUNT(*) AS n FROM visits WHERE ward = 'B'").quote(epsilon=0.5)
-    assert "charged to   ward=B" in str(quote)
+    assert "charged to ward=B" in str(quote)
     assert quote.to_dict()["regions"] == ["ward=B"]
     assert quote.left == 1
 

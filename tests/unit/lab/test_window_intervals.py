@@ -96,8 +96,7 @@ def test_what_has_no_noise_is_a_label(session: Any) -> None:
     sql = """SELECT ward, ROW_NUMBER() OVER (ORDER BY ward) AS place, SUM(COUNT(*)) OVER () AS n
         FROM t GROUP BY ward"""
     shown = session.sql(sql).release(epsilon=1)
-    assert "place, 95 %" not in str(shown)
-    assert "n, 95 %" in str(shown)
+    assert str(shown).splitlines()[0].split() == ["ward", "place", "n", "95", "%", "interval"]
 
 
 def test_a_window_over_a_window_counts_one_noise_as_often_as_it_comes(session: Any) -> None:

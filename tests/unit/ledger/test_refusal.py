@@ -38,20 +38,21 @@ def gaussian(divergence_per_order: Fraction) -> Cost:
 def test_a_population_refuses_in_the_shape_everyone_knows() -> None:
     refusal = shortage_error(question(pure("0.5")), "population:patient_id", holding(Budget(2), pure("1.68")))
     assert str(refusal) == (
-        "SF-B101  Not enough privacy budget for this question on 'visits'.\n"
-        "  asked  ε = 0.5\n"
-        "  left   ε = 0.32 of 2 for patient_id\n"
-        "  try    epsilon=0.32 or less"
+        "SF-B101  Not enough privacy budget for this query on 'visits'.\n"
+        "  requested  ε = 0.50\n"
+        "  remaining  ε = 0.32 of 2.00 for patient_id\n"
+        "  hint       epsilon=0.32 or less; earlier answers stay free"
     )
 
 
 def test_a_quota_refuses_by_name() -> None:
     refusal = shortage_error(question(pure("0.5")), "quota:patient_id:ada", holding(Budget(1), pure("0.9")))
     assert str(refusal) == (
-        "SF-B102  Not enough of the quota of 'ada' for this question on 'visits'.\n"
-        "  asked  ε = 0.5\n"
-        "  left   ε = 0.1 of 1 for ada on patient_id\n"
-        "  try    epsilon=0.1 or less"
+        "SF-B102  Not enough quota for this query on 'visits'.\n"
+        "  requested  ε = 0.50\n"
+        "  remaining  ε = 0.10 of 1.00 for analyst 'ada'\n"
+        "  hint       epsilon=0.1 or less; ask the steward for more: "
+        's.request(epsilon=0.5, reason="…"); earlier answers stay free'
     )
 
 
@@ -59,9 +60,9 @@ def test_an_empty_account_points_to_what_is_free() -> None:
     refusal = shortage_error(
         question(pure("0.5"), {"about": "nothing"}), "population:p", holding(Budget(1), pure("1"))
     )
-    assert refusal.sentence == "Not enough privacy budget for this question."
-    assert refusal.facts["left"] == "ε = 0 of 1 for p"
-    assert refusal.facts["try"] == "a question that was released before, which stays free"
+    assert refusal.sentence == "Not enough privacy budget for this query."
+    assert refusal.facts["left"] == "ε = 0.00 of 1.00 for p"
+    assert refusal.facts["try"] == "earlier answers stay free"
 
 
 def test_gaussian_noise_is_told_as_a_share_of_the_nearest_filter() -> None:
@@ -107,7 +108,7 @@ def test_what_the_refusal_offers_is_admitted() -> None:
     for spent in ("0.1", "0.333333333333", "0.9999999"):
         holder = holding(Budget(1, 1e-9), pure(spent))
         refusal = shortage_error(question(pure("1")), "population:p", holder)
-        offered = refusal.facts["try"].removeprefix("epsilon=").removesuffix(" or less")
+        offered = refusal.facts["try"].removeprefix("epsilon=").partition(" or less")[0]
         assert holder.after_charge(pure(offered)) is not None
 
 

@@ -53,5 +53,5 @@ def test_what_is_left_of_each_region_is_in_the_budget_and_on_the_overview(clinic
     for name in ("ada", "grace"):
         page = Browser(clinic, name).send("GET", "/").text
         assert "What is left in each region of resident" in page
-        assert "wing=east: ε = 1.5 left" in page
+        assert "wing=east: ε = 1.50 of 2.00 remaining" in page
     assert "regions" in Browser(clinic, "grace").send("GET", "/ledger").text

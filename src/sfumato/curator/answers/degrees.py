@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato import viz
-from sfumato.curator.answers.results import not_covered
+from sfumato.curator.answers.results import point_to_caveats
 from sfumato.engines.arrow import build_array
 from sfumato.privacy.exact import parse_exact, parse_interval_level
 
@@ -56,6 +56,11 @@ class Degrees:
     """Noise in each of these numbers before they were made consistent."""
     bias: tuple[str, ...]
     receipt: Receipt
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """What the intervals do not cover, such as truncation."""
+        return self.bias
 
     @property
     def nodes(self) -> Counts:
@@ -154,6 +159,6 @@ class Degrees:
         return [
             *more,
             "± holds for all of them together at 95 %",
-            *not_covered(self.bias),
             self.receipt.sentence(),
+            *point_to_caveats(self.bias),
         ]

@@ -14,6 +14,7 @@ import numpy as np
 from sfumato.curator.answers.answer import NoisyAnswer, noise_laws
 from sfumato.curator.answers.intervals import find_choice
 from sfumato.curator.answers.noise_law import combined_half_width
+from sfumato.curator.answers.numbers_shown import show_error
 from sfumato.curator.answers.ordered.rank_error import rank_error
 from sfumato.curator.answers.post_processing import explain_by_noise, is_linear
 from sfumato.curator.answers.together.estimates import PoolEstimates
@@ -60,8 +61,12 @@ class SentenceError:
         """Return nothing: the sentence says it all."""
         return {}
 
-    def lines(self) -> list[tuple[str, str]]:
-        """Return the lines of a quote, as names and texts."""
+    def error_rows(self) -> list[tuple[str, str, str]]:
+        """Return nothing: the sentence says it all."""
+        return []
+
+    def facts(self) -> list[tuple[str, str]]:
+        """Return the sentence under its name."""
         return [("expected error", self.sentence)]
 
     def shared_by(self) -> str:
@@ -92,25 +97,36 @@ class QuestionError:
         asked = self.plan.question.figures
         return {name: self.half_width(figure, confidence) for name, figure in asked.items()}
 
-    def lines(self) -> list[tuple[str, str]]:
-        """Return the lines of a quote, as names and texts."""
+    def error_rows(self) -> list[tuple[str, str, str]]:
+        """Return each column with its error and what the error assumes."""
         asked = self.plan.question.figures
         if self.plan.question.levels:
-            return [line for level in self._levels() for line in level]
+            return [
+                (f"{name} {by}", error, note)
+                for by, own in self._levels()
+                for name, error, note in own.error_rows()
+            ]
         return [
-            *(
-                (f"± {name} (95 %)", self._error_text(asked[name], half))
-                for name, half in self._shown.items()
-            ),
-            *(("groups", text) for text in self._groups()),
+            (name, self._error_text(asked[name], half), self._assumption(asked[name]))
+            for name, half in self._shown.items()
         ]
 
-    def _levels(self) -> Iterator[list[tuple[str, str]]]:
-        """Yield the lines of each level: every one of them has a part of the spend of its own."""
+    def facts(self) -> list[tuple[str, str]]:
+        """Return from how many units on a group is shown, where keys are discovered."""
+        if self.plan.question.levels:
+            return [(f"{name} {by}", text) for by, own in self._levels() for name, text in own.facts()]
+        return [("groups", text) for text in self._groups()]
+
+    def _levels(self) -> Iterator[tuple[str, QuestionError]]:
+        """Yield the name and the error of each level: every one of them has a separate part of the spend."""
         names = [str(key) if isinstance(key, Name) else "a computed key" for key in self.plan.question.keys]
         for places, own in zip(self.plan.question.levels, self.each_level(), strict=True):
-            by = "by " + ", ".join(names[at] for at in places) if places else "in all"
-            yield [(f"{line} {by}", text) for line, text in own.lines()]
+            yield "by " + ", ".join(names[at] for at in places) if places else "in all", own
+
+    def _assumption(self, figure: Figure) -> str:
+        if not isinstance(figure, _OF_ROWS) or "n" not in self.given:
+            return ""
+        return f"assuming {self.given['n']:,} rows" + (" per group" if self.plan.question.keys else "")
 
     def each_level(self) -> list[QuestionError]:
         """Return the error of each level alone."""
@@ -143,17 +159,17 @@ class QuestionError:
         return [_shown_from(step) for step in self.plan.steps if isinstance(step, DiscoveredKeys)]
 
     def _error_text(self, figure: Figure, half: float | None) -> str:
-        if isinstance(figure, ModeOf):
-            return f"at most {half:,.4g} rows fewer than the most frequent value"
-        if isinstance(figure, ChosenAggregate):
-            return f"about {half:,.4g} rows in rank"
         if half is not None:
-            return f"{half:,.4g}"
+            if isinstance(figure, ModeOf):
+                return f"at most {show_error(half)} rows fewer than the most frequent value"
+            if isinstance(figure, ChosenAggregate):
+                return f"about {show_error(half)} rows in rank"
+            return f"± {show_error(half)}"
         if isinstance(figure, MeanOf) or (isinstance(figure, VarianceOf) and not figure.root):
             # The error of an average is about that of its sum, spread over the rows; those are not known yet.
             at = self.plan.sums(figure)[0]
             width = combined_half_width([(float(self.plan.summands[at].step), self._laws[at])], _SHOWN)
-            return f"about {width.max():,.4g} / rows of the group"
+            return f"± {show_error(float(width.max()))} / rows of the group"
         if isinstance(figure, _OF_ROWS):
             return 'depends on the rows of the group: given={"n": …}'
         return "known only with the answer"

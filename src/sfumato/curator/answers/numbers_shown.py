@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from sfumato.privacy.exact import format_number
+
 _DIGITS = 6
 """Digits of a number that is not whole."""
 
@@ -25,17 +27,31 @@ def show_cell(value: Any) -> str:
     return _strip_zeros(_show(value, _decimals(value)))
 
 
-def show_range(value: Any, low: float, high: float) -> str:
-    """Return an interval in the format of its number, with no more digits than its width has to tell."""
-    if math.isnan(low):
-        return "not known"
-    if isinstance(value, int):
-        return f"{low:,.0f} to {high:,.0f}"
+def show_error(half: float) -> str:
+    """Return half the width of an interval as text: three digits, or all that are before the point."""
+    return f"{half:,.0f}" if 100 <= half < 1e15 else format_number(half, 3)
+
+
+def show_number(value: Any, places: int) -> str:
+    """Return a number of an answer as text, with so many digits after the point unless it is whole."""
+    if value is None or isinstance(value, int) or not math.isfinite(value):
+        return show_cell(value)
+    return _show(value, places)
+
+
+def useful_places(value: Any, low: float, high: float) -> int:
+    """Return how many digits after the point the width of an interval leaves worth reading."""
+    if isinstance(value, int) or math.isnan(low) or not math.isfinite(high - low):
+        return 0
     known = abs(low) + abs(high) if value is None else value
     width = high - low
-    useful = 2 - math.floor(math.log10(width)) if width > 0 else _DIGITS
-    places = max(0, min(_decimals(known), useful))
-    return f"{_show(low, places)} to {_show(high, places)}"
+    useful = 1 - math.floor(math.log10(width)) if width > 0 else _DIGITS
+    return max(0, min(_decimals(known), useful))
+
+
+def show_range(low: float, high: float, places: int) -> str:
+    """Return an interval with so many digits after the point."""
+    return "not known" if math.isnan(low) else f"{_show(low, places)} – {_show(high, places)}"
 
 
 def _decimals(value: float) -> int:

@@ -7,11 +7,13 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sfumato import viz
-from sfumato.privacy.exact import format_short
+from sfumato.privacy.exact import format_remaining
 
 if TYPE_CHECKING:
     from sfumato.curator.payer import Standing
     from sfumato.curator.plan.priced import Plan
+
+_POINTER = "Errors cover the noise. Truncation and clipping can add bias: see quote.caveats"
 
 
 class ExpectedError(Protocol):
@@ -19,7 +21,9 @@ class ExpectedError(Protocol):
 
     def half_widths(self, confidence: float) -> dict[str, float | None]: ...
 
-    def lines(self) -> list[tuple[str, str]]: ...
+    def error_rows(self) -> list[tuple[str, str, str]]: ...
+
+    def facts(self) -> list[tuple[str, str]]: ...
 
     def shared_by(self) -> str: ...
 
@@ -63,6 +67,11 @@ class Quote:
         return self.standing.free
 
     @property
+    def caveats(self) -> tuple[str, ...]:
+        """What the expected errors do not cover, such as truncation and clipping."""
+        return self.plan.bias
+
+    @property
     def slot(self) -> float | None:
         """Seconds until the reply leaves; none where it leaves when it is ready."""
         return self.standing.slot
@@ -98,38 +107,55 @@ class Quote:
         }
 
     def __str__(self) -> str:
-        lines = self._lines()
-        width = max(len(name) for name, _ in lines)
-        return "\n".join(f"{name:<{width}}  {text}" for name, text in lines)
+        facts = self._facts()
+        width = max((len(name) for name, _ in facts), default=0)
+        lines = [self._headline(), *(f"  {name:<{width}}  {text}" for name, text in facts)]
+        rows = [("column", "error (95 %)", ""), *self.expected.error_rows()]
+        if len(rows) > 1:
+            widths = [max(len(row[at]) for row in rows) for at in range(3)]
+            aligned = ("  ".join(map(str.ljust, row, widths)) for row in rows)
+            lines += ["", *(f"  {line.rstrip()}" for line in aligned)]
+        return "\n".join([*lines, *(["", _POINTER] if self.caveats else [])])
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        return viz.definition_table(self._lines())
+        after = () if self.free else (("remaining after", self.describe_after()),)
+        lines = [
+            ("price", "free" if self.free else f"{self.plan.charged}, charged to {self._payer()}"),
+            ("remaining before", f"ε = {format_remaining(self.left)}"),
+            *after,
+            *self._facts(),
+            *(
+                (f"error of {name} (95 %)", f"{error} {note}")
+                for name, error, note in self.expected.error_rows()
+            ),
+        ]
+        return viz.definition_table([*lines, *((("note", _POINTER),) if self.caveats else ())])
 
     def describe_after(self) -> str:
         """Return what is left after it, in words."""
         return (
-            "refused: not enough is left"
+            "not enough, it would be refused"
             if self.left_after is None
-            else f"ε = {format_short(self.left_after)}"
+            else f"ε = {format_remaining(self.left_after)}"
         )
 
-    def _lines(self) -> list[tuple[str, str]]:
-        return [
-            ("price", self._price()),
-            *((("charged to", "; ".join(self.regions)),) if self.regions else ()),
-            ("left before", f"ε = {format_short(self.left)}"),
-            ("left after", self.describe_after()),
-            *(() if self.slot is None else (("replies", f"after {self.slot:g} s"),)),
-            *self.expected.lines(),
-            *(("not covered", text) for text in self.plan.bias),
-        ]
-
-    def _price(self) -> str:
+    def _headline(self) -> str:
+        left = format_remaining(self.left)
         if self.free:
-            return "nothing: it was answered before"
-        uses = self.expected.shared_by()
-        return f"{self.plan.charged} for {self.plan.table.population}" + (
-            f", shared by {uses}" if uses else ""
-        )
+            return f"Quote: free, because it was answered before (remaining: {left})"
+        after = "" if self.left_after is None else f" before, {format_remaining(self.left_after)} after"
+        refused = f"; {self.describe_after()}" if self.left_after is None else ""
+        return f"Quote: {self.plan.charged}, charged to {self._payer()} (remaining: {left}{after}{refused})"
+
+    def _payer(self) -> str:
+        return "; ".join(self.regions) or self.plan.table.population
+
+    def _facts(self) -> list[tuple[str, str]]:
+        uses = "" if self.free else self.expected.shared_by()
+        return [
+            *((("shared by", uses),) if uses else ()),
+            *(() if self.slot is None else (("replies", f"after {self.slot:g} s"),)),
+            *self.expected.facts(),
+        ]

@@ -20,10 +20,17 @@ from sfumato.curator.answers.answer import (
     read_answer,
 )
 from sfumato.curator.answers.intervals import choice_interval, column_type, find_choice
-from sfumato.curator.answers.numbers_shown import show_cell, show_label, show_range
+from sfumato.curator.answers.numbers_shown import (
+    show_cell,
+    show_error,
+    show_label,
+    show_number,
+    show_range,
+    useful_places,
+)
 from sfumato.curator.answers.ordered.rank_error import rank_note
 from sfumato.curator.answers.post_processing import compute_figure, compute_interval, is_linear, order_groups
-from sfumato.curator.answers.results import Receipt, not_covered
+from sfumato.curator.answers.results import Receipt, point_to_caveats
 from sfumato.curator.answers.stages import StagedAnswer
 from sfumato.curator.question.measurement import ChosenAggregate
 from sfumato.curator.question.relation import Name
@@ -38,7 +45,7 @@ if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
 
-    from sfumato.curator.answers.noise_law import Ends
+    from sfumato.curator.answers.noise_law import Ends, Floats
     from sfumato.curator.catalog.catalog import Table
     from sfumato.curator.plan.plan import QuestionPlan
     from sfumato.ledger import Released
@@ -96,6 +103,11 @@ class Release:
     def entries(self) -> tuple[int, ...]:
         """The entries in the ledger of all charges that were paid for this answer, from the first."""
         return self._entries
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """What the intervals do not cover, such as truncation and clipping."""
+        return self._plan.bias
 
     @property
     def tables(self) -> tuple[Table, ...]:
@@ -247,11 +259,14 @@ class Release:
     def __str__(self) -> str:
         header, rows = self._shown()
         widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
+        sides = [str.ljust if name in self._labels else str.rjust for name in header]
         lines = [
-            "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
+            "  ".join(
+                side(cell, width) for side, cell, width in zip(sides, row, widths, strict=True)
+            ).rstrip()
             for row in [header, *rows]
         ]
-        return "\n".join([*lines, *self._notes()])
+        return "\n".join([*lines, "", *self._notes()])
 
     __repr__ = __str__
 
@@ -351,36 +366,53 @@ class Release:
 
     def _shown(self) -> tuple[list[str], list[list[str]]]:
         """Return the header and the printed rows, with an error or an interval beside each number."""
-        table = self.to_arrow().slice(0, SHOWN_ROWS)
-        columns = {
-            name: [show_label(value) if name in self._labels else show_cell(value) for value in column]
-            for name, column in table.to_pydict().items()
-        }
-        for name, (low, high) in self._intervals(0.95, SHOWN_ROWS).items():
-            figure = None if self._staged else self._plan.question.figures[name]
-            # One ± says it all where every group has the same error; else each group has an interval.
-            if figure is not None and is_linear(figure):
-                columns[f"± {name}"] = [f"{half:,.4g}" for half in (high - low) / 2]
-            elif isinstance(figure, ChosenAggregate):
-                columns |= self._shown_choice(name, figure)
-            elif figure is not None or not np.isnan(low).all():
-                ends = zip(table.column(name).to_pylist(), low[:SHOWN_ROWS], high[:SHOWN_ROWS], strict=True)
-                columns[f"{name}, 95 %"] = [show_range(*each) for each in ends]
-        return list(columns), [list(row) for row in zip(*columns.values(), strict=True)]
+        shown = self.to_arrow().slice(0, SHOWN_ROWS).to_pydict()
+        ends = self._intervals(0.95, SHOWN_ROWS)
+        columns: list[tuple[str, list[str]]] = []
+        for name, values in shown.items():
+            if name in self._labels:
+                columns.append((name, [show_label(value) for value in values]))
+            elif name not in ends:
+                columns.append((name, [show_cell(value) for value in values]))
+            else:
+                low, high = ends[name]
+                columns += self._shown_number(name, values, low[:SHOWN_ROWS], high[:SHOWN_ROWS])
+        names, cells = zip(*columns, strict=True)
+        return list(names), [list(row) for row in zip(*cells, strict=True)]
 
-    def _shown_choice(self, name: str, figure: ChosenAggregate) -> dict[str, list[str]]:
+    def _shown_number(
+        self, name: str, values: list[Any], low: Floats, high: Floats
+    ) -> list[tuple[str, list[str]]]:
+        """Return a column with a number, and after it one with its error or interval, if it has any."""
+        figure = None if self._staged else self._plan.question.figures[name]
+        if isinstance(figure, ChosenAggregate):
+            return [(name, [show_cell(value) for value in values]), *self._shown_choice(name, figure)]
+        if figure is None and np.isnan(low).all():
+            return [(name, [show_cell(value) for value in values])]
+        rows = list(zip(values, low.tolist(), high.tolist(), strict=True))
+        places = [useful_places(*row) for row in rows]
+        numbers = (name, list(map(show_number, values, places)))
+        # One ± says it all where every group has the same error; else each group has an interval.
+        if figure is not None and is_linear(figure):
+            return [numbers, ("± 95 %", [show_error((b - a) / 2) for _, a, b in rows])]
+        return [
+            numbers,
+            ("95 % interval", [show_range(a, b, at) for (_, a, b), at in zip(rows, places, strict=True)]),
+        ]
+
+    def _shown_choice(self, name: str, figure: ChosenAggregate) -> list[tuple[str, list[str]]]:
         """Return a column with the interval of a quantile, if it has one."""
         low, high = (list(ends[:SHOWN_ROWS]) for ends in self._chosen_ends(figure, 0.95))
         if not low or low[0] is None:
-            return {}
+            return []
         ends = (
             build_array(low, self._types[name]).to_pylist(),
             build_array(high, self._types[name]).to_pylist(),
         )
-        return {f"{name}, 95 %": [f"{show_cell(a)} to {show_cell(b)}" for a, b in zip(*ends, strict=True)]}
+        return [("95 % interval", [f"{show_cell(a)} – {show_cell(b)}" for a, b in zip(*ends, strict=True)])]
 
     def _notes(self) -> list[str]:
-        """Return the lines below the table: ranks, what intervals do not cover, and the price."""
+        """Return the lines below the table: ranks, the price, and where the caveats are."""
         hidden = len(next(iter(self._columns.values()))) - SHOWN_ROWS
         more = [f"… and {hidden:,} more groups"] if hidden > 0 else []
         ranks = [
@@ -390,14 +422,12 @@ class Release:
         ]
         bare = [] if self._staged is None else self._staged.without_interval
         ranks += [f"No interval is known for {', '.join(bare)}"] if bare else []
-        return [*more, *ranks, *not_covered(self._plan.bias), self._price()]
+        return [*more, *ranks, self._price(), *point_to_caveats(self.caveats)]
 
     def _price(self) -> str:
         rounds = self._answer.rounds
-        together = f", put together with {rounds - 1} earlier" if rounds > 1 else ""
-        if self.receipt.replayed:
-            return f"free: the same answer as in entry {self.receipt.entry}{together}"
-        return f"charged {self.receipt.charged} to {self.receipt.unit}, entry {self.receipt.entry}{together}"
+        together = f", averaged with {rounds - 1} earlier" if rounds > 1 else ""
+        return f"{self.receipt.sentence()}{together}"
 
 
 @contextmanager

@@ -66,8 +66,8 @@ class Receipt:
     def sentence(self) -> str:
         """Return what was charged, and where it is written."""
         if self.replayed:
-            return f"free: the same answer as in entry {self.entry}"
-        return f"charged {self.charged} to {self.unit}, entry {self.entry}"
+            return f"Free: the same answer as in ledger entry {self.entry}"
+        return f"Charged {self.charged} to {self.unit} (ledger entry {self.entry})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,9 +141,11 @@ class ChosenValues:
         return {"values": list(self.values), "receipt": self.receipt.to_dict()}
 
 
-def not_covered(bias: tuple[str, ...]) -> list[str]:
-    """Return the lines that name what intervals for the noise do not cover."""
-    return ["Not covered by the interval:", *(f"  {text}" for text in bias)] if bias else []
+def point_to_caveats(caveats: tuple[str, ...]) -> list[str]:
+    """Return the estimated bias and the line that says where the caveats are, if there are any."""
+    line = "Intervals cover the noise. Truncation and clipping can add bias: see r.caveats"
+    estimates = [text for text in caveats if text.startswith("Estimated bias")]
+    return [*estimates, line] if caveats else []
 
 
 def _short(value: Any) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sfumato import viz
-from sfumato.privacy.exact import format_short
+from sfumato.privacy.exact import format_remaining
 
 if TYPE_CHECKING:
     from sfumato.curator.payer import Standing
@@ -64,7 +64,7 @@ class TrainingQuote(viz.NamedLines):
     def _lines(self) -> list[tuple[str, str]]:
         standing, promised = self.standing, self.guarantee
         after = standing.left_after
-        left = "refused: not enough is left" if after is None else f"ε = {format_short(after)}"
+        left = "not enough, it would be refused" if after is None else f"ε = {format_remaining(after)}"
         way = (
             "as one run, all of δ from the part for side δ"
             if self.as_one
@@ -77,6 +77,6 @@ class TrainingQuote(viz.NamedLines):
             ("protects", promised.unit),
             ("run", f"{self.steps:,} steps for {self.units:,} declared units"),
             ("noise", f"{self.multiplier:.4g} clipping norms on every sum"),
-            ("left before", f"ε = {format_short(standing.left)}"),
-            ("left after", left),
+            ("remaining before", f"ε = {format_remaining(standing.left)}"),
+            ("remaining after", left),
         ]

@@ -45,7 +45,7 @@ class TuningQuote(Quote):
     def describe_after(self) -> str:
         """Return what is left after it, in words."""
         if self.unpaid:
-            return f"refused: too little would be left for the question at {self.unpaid}"
+            return f"refused, too little would remain for the query at {self.unpaid}"
         return Quote.describe_after(self)
 
 

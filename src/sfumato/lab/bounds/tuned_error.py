@@ -21,9 +21,13 @@ class TunedError:
         """Return half the width of each number's interval, noise only."""
         return self.noise.half_widths(confidence)
 
-    def lines(self) -> list[tuple[str, str]]:
-        """Return the lines of a quote, as names and texts."""
-        return [("picked", str(self.picked)), *self.noise.lines()]
+    def error_rows(self) -> list[tuple[str, str, str]]:
+        """Return each column with its error and what the error assumes."""
+        return self.noise.error_rows()
+
+    def facts(self) -> list[tuple[str, str]]:
+        """Return the bounds and their estimated bias, before what else is known."""
+        return [("bounds", str(self.picked)), ("bias", self.picked.bias), *self.noise.facts()]
 
     def shared_by(self) -> str:
         """Return what the spend is split over, in words."""

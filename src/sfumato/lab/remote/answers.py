@@ -89,6 +89,11 @@ class RemoteQuote(_Shown):
         return bool(self.said["free"])
 
     @property
+    def caveats(self) -> tuple[str, ...]:
+        """What the expected errors do not cover, such as truncation and clipping."""
+        return tuple(self.said.get("bias") or ())
+
+    @property
     def slot(self) -> float | None:
         """Seconds until the reply leaves."""
         found = self.said.get("slot")
@@ -126,6 +131,11 @@ class RemoteRelease(_Shown):
     def text(self) -> str:  # type: ignore[override]
         """The answer in words."""
         return str(self.said["text"])
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """What the intervals do not cover, such as truncation and clipping."""
+        return tuple(self.said.get("bias") or ())
 
     def to_arrow(self) -> pa.Table:
         """Return the answer. Types follow from the question alone, also when no group is shown."""

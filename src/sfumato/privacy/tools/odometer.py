@@ -13,6 +13,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from sfumato.privacy.account import NAT, ORDERS
+from sfumato.privacy.exact import format_bound, pad_decimals
 from sfumato.privacy.gaussian_costs import RESERVES, find_level, find_share
 
 if TYPE_CHECKING:
@@ -32,6 +33,13 @@ class Odometer:
     epsilon: float
     delta: float
     proven_by: str
+
+    def brief(self) -> str:
+        """Return what was spent, without the proof's name."""
+        if math.isinf(self.epsilon):
+            return f"spent: more than can be proven at δ = {self.delta:.3g}"
+        spent = pad_decimals(format_bound(self.epsilon, up=True), 2)
+        return f"spent: ε = {spent}" + (f" at δ = {self.delta:.3g}" if self.delta else "")
 
     def __str__(self) -> str:
         if math.isinf(self.epsilon):

@@ -61,7 +61,7 @@ def test_the_projects_quota_and_the_population_pay_in_one_charge_and_not_the_ana
     assert len(charges) == 1
     assert '"project":"readmissions"' in charges[0].body
     assert '"analyst":"ada"' in charges[0].body
-    with pytest.raises(BudgetError, match="quota of project 'readmissions'"):
+    with pytest.raises(BudgetError, match="for project 'readmissions'"):
         ask(lab, 0.6)
     create(lab, "large", epsilon=100)
     with pytest.raises(BudgetError):  # the population's budget is the limit for everyone

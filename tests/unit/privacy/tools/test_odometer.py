@@ -109,5 +109,6 @@ def test_a_lab_shows_what_was_spent(tmp_path: Path) -> None:
     spent = lab.session().budget.spent
     assert spent["population:who"] == Odometer(0.25, 0.0, "the filter of pure ε")
     assert spent.to_dict()["population:who"]["epsilon"] == 0.25
-    assert "spent so far: ε = 0.25, by the filter of pure ε" in str(lab.budget)
-    assert "spent so far" in lab.budget._repr_html_()
+    assert "spent so far: ε = 0.25, by the filter of pure ε" in str(spent)
+    assert "spent: ε = 0.25" in str(lab.budget)
+    assert "spent: ε = 0.25" in lab.budget._repr_html_()

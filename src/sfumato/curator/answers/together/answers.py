@@ -97,14 +97,22 @@ class TogetherError:
             for name, half in own.items()
         }
 
-    def lines(self) -> list[tuple[str, str]]:
-        """Return the lines of a quote, as names and texts."""
-        return list(self._lines())
+    def error_rows(self) -> list[tuple[str, str, str]]:
+        """Return each column of each query with its error and what the error assumes."""
+        return [
+            (f"{name} (query {place})", error, note)
+            for place, each in enumerate(self.questions, start=1)
+            for name, error, note in each.error_rows()
+        ]
 
-    def _lines(self) -> Iterator[tuple[str, str]]:
+    def facts(self) -> list[tuple[str, str]]:
+        """Return the bounds of tuned queries, and from how many units on a group is shown."""
+        return list(self._facts())
+
+    def _facts(self) -> Iterator[tuple[str, str]]:
         for place, each in enumerate(self.questions, start=1):
-            picked = [("picked", self.picked[place])] if place in self.picked else []
-            yield from ((f"question {place}: {name}", text) for name, text in [*picked, *each.lines()])
+            picked = [("bounds", self.picked[place])] if place in self.picked else []
+            yield from ((f"{name} (query {place})", text) for name, text in [*picked, *each.facts()])
 
     def shared_by(self) -> str:
         """Return what the spend is split over."""
