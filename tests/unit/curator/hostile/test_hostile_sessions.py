@@ -7,7 +7,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import replace
@@ -29,7 +28,7 @@ from sfumato.curator.hostile.worker import END, FORK, ORDER
 from sfumato.curator.payer import Payer
 from sfumato.curator.plan.priced import Plan
 from sfumato.curator.plan.spend import PureSpend
-from sfumato.errors import SealedError
+from sfumato.errors import LedgerError, SealedError
 from sfumato.ledger import Charged
 from unit.curator.hostile.bad_steps import WAYS, BadStep, NeverAnswers
 from unit.curator.hostile.kinds import ASKED, SPEND, make_lab
@@ -100,22 +99,20 @@ def test_the_rounds_of_a_fit_are_read_in_workers(lab: sf.Lab, monkeypatch: pytes
     assert fitted.classes_.tolist() == ["A", "B", "C"]
 
 
-def test_whoever_waits_for_the_answer_of_another_takes_no_place(
-    lab: sf.Lab, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A key was charged by someone who is still at work; more wait for that answer than there are places."""
-    monkeypatch.setattr(lab.ledger, "_timeout", PATIENCE)
+def test_a_key_whose_charge_has_no_answer_is_refused_and_keeps_no_place(lab: sf.Lab) -> None:
+    """Others are answered meanwhile, and the answer is free once it is kept."""
     payer, plan = Payer(lab, None, lab._slots), _plan(lab, "answers")
     charged = lab.ledger.charge(payer.make_charge(plan, "a test", "theirs"))
     assert isinstance(charged, Charged)
-    with ThreadPoolExecutor(3) as threads:
-        waiting = [threads.submit(payer.pay, plan, "a test", "theirs") for _ in range(3)]
-        time.sleep(0.3)  # so that they wait, and would have taken every place
-        other = lab.session(hostile=True).sql("SELECT COUNT(*) AS n FROM visits WHERE cost > 3")
-        assert other.release(epsilon=0.001).receipt.replayed is False
-        assert not any(each.done() for each in waiting)
-        lab.ledger.release(charged, "[1]")
-        assert [each.result(PATIENCE).answer for each in waiting] == ["[1]"] * 3
+    for _ in range(3):  # more often than there are places
+        with pytest.raises(LedgerError, match="SF-L107"):
+            payer.pay(plan, "a test", "theirs")
+    other = lab.session(hostile=True).sql("SELECT COUNT(*) AS n FROM visits WHERE cost > 3")
+    assert other.release(epsilon=0.001).receipt.replayed is False
+    before = _spent(lab)
+    lab.ledger.release(charged, "[1]")
+    assert payer.pay(plan, "a test", "theirs").answer == "[1]"
+    assert _spent(lab) == before
 
 
 @pytest.mark.slow
