@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import httpx
+from playwright.sync_api import expect
 from tests.web.conftest import check_accessibility, check_width, save_screenshot
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ def test_a_steward_has_bounds_chosen(open_page: OpenPage, lab_server: LabServer)
     # The price stands there before anything is sent.
     register = page.get_by_role("button", name="Register: charge ε = 0.2 and choose bounds")
     register.wait_for()
+    expect(page.locator("#price")).to_contain_text("ε = 2")  # the price follows each field a moment later
     price = page.locator("#price").inner_text()
     assert "for rows of one person" in price.lower()
     assert "ε = 2" in price
