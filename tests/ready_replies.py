@@ -7,7 +7,9 @@ all other tests a busy machine that misses a quarter of a second would be a fail
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
+
+from seeded import SeedsItsReader
 
 import sfumato.curator.hostile.reading as reading
 from sfumato.curator.hostile.host import WorkerHost
@@ -26,7 +28,9 @@ class ReadyReader(reading.SlotReader):
     """Reads in workers that may take `PATIENCE` seconds, and replies at once."""
 
     def _read(self, ask: reading.Ask, slot: float, begun: float, steps: Sequence[Step]) -> str:
-        return ask(steps, PATIENCE)
+        # A worker's stream would otherwise depend on how many workers were forked before.
+        first, *others = steps
+        return ask(cast(Any, (SeedsItsReader(first), *others)), PATIENCE)
 
 
 class SharedWorkers(WorkerHost):

@@ -108,6 +108,23 @@ def follow_environment() -> None:
         random.seed(name)
 
 
+class SeedsItsReader:
+    """Pickles as `value`, and gives the process that reads it a stream of its own."""
+
+    def __init__(self, value: object) -> None:
+        self._value = value
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        name = None if _current is None else _current.name_next_process()
+        return _seed_and_return, (name, self._value)
+
+
+def _seed_and_return(name: str | None, value: object) -> object:
+    if name is not None:
+        _use(SeededBytes(name))
+    return value
+
+
 @contextmanager
 def seeded_bytes(name: str) -> Iterator[None]:
     """Draw everything from the stream `name` until the block ends."""
