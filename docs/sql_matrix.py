@@ -136,7 +136,7 @@ class Asked:
             return f"| `{shown}` | yes | |"
         what, *fields = str(self.refusal).splitlines()
         code, sentence = what.split(None, 1)
-        instead = next((line.split(None, 1)[1] for line in fields if line.split()[0] == "try"), "")
+        instead = next((line.split(None, 1)[1] for line in fields if line.split()[0] == "hint"), "")
         told = f"{sentence} Instead: `{instead}`" if instead else sentence
         return f"| `{shown}` | no, {code} | {told.replace('|', '&#124;')} |"
 

@@ -11,11 +11,30 @@ import numpy as np
 
 from parts.our_draws import draw_noisy
 from sfumato.cli import clinic
-from sfumato.cli.demo import QUESTIONS, create_clinic
+from sfumato.cli.demo import create_clinic
 from sfumato.curator.answers.post_processing import compute_interval
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+QUESTIONS = (
+    (
+        "How many visits by older people does each ward have, and what does a visit cost?",
+        "SELECT ward, COUNT(*) AS n, AVG(cost) AS cost FROM visits WHERE age >= 65 GROUP BY ward",
+        0.5,
+    ),
+    (
+        "How often are patients readmitted?",
+        "SELECT AVG(readmitted) AS readmitted FROM visits WHERE age BETWEEN 40 AND 90",
+        0.3,
+    ),
+    (
+        "What is the total cost of each ward?",
+        "SELECT ward, SUM(cost) AS total FROM visits GROUP BY ward",
+        0.15,
+    ),
+)
+"""Questions about the demo's clinic, in words and in SQL, and the ε to spend."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +53,7 @@ def measure_clinic(draws: int = 100) -> list[HalfWidths]:
     found = []
     with tempfile.TemporaryDirectory() as scratch:
         session = create_clinic(Path(scratch) / "clinic", clinic.visits()).session("ada")
-        for words, sql, epsilon, *_ in QUESTIONS:
+        for words, sql, epsilon in QUESTIONS:
             query = session.sql(sql)
             plan = query.plan({"epsilon": epsilon})
             engine = query.payer.lab.engine

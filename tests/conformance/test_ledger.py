@@ -85,7 +85,7 @@ def test_a_quota_is_set_anew_and_what_was_spent_stays_spent(ledger: Ledger) -> N
     ledger.grant(ADA, Budget(0.03, 1e-9))
     charge(ledger, ask("c", accounts=(PEOPLE, ADA)))
     ledger.grant(ADA, Budget(0.01))
-    with pytest.raises(BudgetError, match=r"ε = 0 of 0\.01 for ada on patient_id"):
+    with pytest.raises(BudgetError, match=r"ε = 0\.00 of 0\.01 for analyst 'ada'"):
         ledger.charge(ask("d", accounts=(PEOPLE, ADA)))
     assert (ledger.read_budget(ADA), ledger.read_spent(ADA).pure) == (Budget(0.01), 3 * 10**10)
     with pytest.raises(PolicyError, match="SF-L201"):

@@ -232,7 +232,7 @@ def test_what_is_not_answered_is_refused_with_an_alternative(session: sf.Session
     spent = session.budget.to_dict()
     with pytest.raises(SfumatoError) as refusal:
         session.sql(question.sql)
-    assert "try" in str(refusal.value)
+    assert "hint" in str(refusal.value)
     assert session.budget.to_dict() == spent
 
 

@@ -102,10 +102,10 @@ def test_the_same_again_is_free_and_a_lab_opened_anew_knows_its_graphs(lab: sf.L
 def test_what_people_see(lab: sf.Lab) -> None:
     graph = lab.session().graph("friends")
     # No other test spends ε = 2, so this answer is charged.
-    quote, answer = str(graph.degrees().quote(epsilon=2)), graph.degrees().release(epsilon=2)
-    assert "for node of friends" in quote
-    assert "with at least so many edges" in quote
-    assert "At most 10 edges per node are used" in quote
+    quote, answer = graph.degrees().quote(epsilon=2), graph.degrees().release(epsilon=2)
+    assert "charged to node of friends" in str(quote)
+    assert "with at least so many edges" in str(quote)
+    assert "At most 10 edges per node are used" in quote.caveats
     assert "Charged ε = 2 to node of friends" in str(answer)
     assert "<table" in answer._repr_html_()
     assert answer.to_dict()["columns"]["degree"] == list(range(1, 11))

@@ -47,7 +47,14 @@ def _check_aftermath(lab: sf.Lab, raised: BaseException) -> None:
     assert raised.__context__ is None
 
 
-def test_ctrl_c_during_a_scan_comes_through(lab: sf.Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("restarts", [False, True], ids=["", "other handler"])
+def test_ctrl_c_during_a_scan_comes_through(
+    lab: sf.Lab, monkeypatch: pytest.MonkeyPatch, restarts: bool
+) -> None:
+    """Also if a library such as Polars has installed a handler that restarts system calls."""
+    before = signal.getsignal(signal.SIGINT)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # whatever earlier tests have installed
+    signal.siginterrupt(signal.SIGINT, not restarts)
     timer = threading.Timer(0.1, lambda: os.kill(os.getpid(), signal.SIGINT))
 
     def interrupted_soon(*_: Any) -> str:
@@ -61,6 +68,7 @@ def test_ctrl_c_during_a_scan_comes_through(lab: sf.Lab, monkeypatch: pytest.Mon
             _ask(lab)
     finally:
         timer.cancel()  # if the scan fails, no later test is interrupted
+        signal.signal(signal.SIGINT, before)
     _check_aftermath(lab, raised.value)
 
 

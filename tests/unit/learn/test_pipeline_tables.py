@@ -183,7 +183,7 @@ def test_steps_that_no_engine_computes_are_refused(lab: sf.Lab, first: Any) -> N
     with pytest.raises(SfumatoError) as refused:
         s.fit(learn.make_pipeline(first, bayes()), table="people", features=list(FRAME), target="ill")
     assert refused.value.code == "SF-E157"
-    assert "try" in str(refused.value)
+    assert "hint" in str(refused.value)
     assert s.budget.to_dict() == before
 
 

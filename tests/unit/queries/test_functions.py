@@ -37,4 +37,4 @@ def test_no_other_function_is_read(text: str) -> None:
         PolicyError, match=rf"Function {text.partition('(')[0]} is not supported\."
     ) as refusal:
         parse_expression_text(text)
-    assert "try" in str(refusal.value)
+    assert "hint" in str(refusal.value)

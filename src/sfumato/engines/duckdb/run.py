@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 _PAUSE = 0.05
-"""Seconds between two attempts to stop a query."""
+"""Seconds between two looks for Ctrl-C, and between two attempts to stop a query."""
 _FORK_PAUSE = 0.002
 """Seconds between two looks of a fork at who still reads."""
 
@@ -246,7 +246,10 @@ def _ask(read: Callable[[], Answer], stop: Callable[[], object]) -> Answer:
     # lock held that the other thread needs.
     try:
         start_new_thread(ask, ())
-        over.acquire()
+        # With a timeout, because libraries such as Polars install signal handlers that restart system calls
+        # (SA_RESTART): a wait without one would never return to Python, which raises KeyboardInterrupt.
+        while not over.acquire(timeout=_PAUSE):
+            pass
     except RuntimeError:
         raise  # no thread can be started
     except BaseException:
