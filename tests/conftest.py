@@ -144,6 +144,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 
 def pytest_sessionfinish() -> None:
+    gc.unfreeze()  # or libraries report objects at exit that were not freed
     servers = sys.modules.get("tests.conformance.servers")
     if servers is not None:
         servers.end_all()
