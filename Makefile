@@ -7,9 +7,11 @@ PEERS := .venv-peers
 BIN := $(VENV)/bin
 # Four at a time on two cores, because tests wait for servers, browsers and reply slots. TESTS adds options.
 PYTEST = $(BIN)/python tools/run_tests.py -n 4 --dist loadgroup --no-loadscope-reorder $(TESTS)
-# Tours in the docs and the coverage of intervals take longest; they are left to `make test`.
-FAST := $(wildcard tests/unit tests/docs) --ignore=tests/docs/test_snippets.py \
-  --ignore=tests/unit/curator/answers/test_coverage.py
+# Tests of `make check`: packages whose tests take a few seconds each, and the rules of the code base. All others
+# are left to `make test`.
+QUICK := attacks audit cli curator files identity ledger local online oracle privacy queries viz
+FAST := $(QUICK:%=tests/unit/%) tests/docs --ignore=tests/docs/test_snippets.py --ignore=tests/docs/test_walk.py \
+  --ignore=tests/unit/curator/answers/test_coverage.py --ignore=tests/unit/curator/hostile
 
 # Tests start hundreds of interpreters. Where a machine forbids bytecode, each of them would compile the package.
 unexport PYTHONDONTWRITEBYTECODE

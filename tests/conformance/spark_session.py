@@ -43,8 +43,9 @@ def _started(folder: str, more: Mapping[str, str]) -> Any:
     """For many small questions: few tasks, and a Java that does not optimise what runs once."""
     from pyspark.sql import SparkSession
 
+    java = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", f"-Dderby.system.home={folder}")
     settings = {
-        "spark.driver.extraJavaOptions": f"-XX:TieredStopAtLevel=1 -Dderby.system.home={folder}",
+        "spark.driver.extraJavaOptions": " ".join(java),
         "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": "1500m",
         "spark.log.level": "FATAL",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -285,9 +286,9 @@ def test_the_shim_leaves_one_module_out_and_nothing_else(tmp_path: Path) -> None
     java.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
     java.chmod(0o700)
     told = ["-Xmx1g", "--add-modules=jdk.incubator.vector", "a b", "--add-modules=java.sql", "", "*"]
-    ran = subprocess.run(
-        [make_shim(java) / "bin" / "java", *told], capture_output=True, text=True, check=True
-    )
+    home = make_shim(java)
+    ran = subprocess.run([home / "bin" / "java", *told], capture_output=True, text=True, check=True)
+    shutil.rmtree(home)  # which the process would do at exit
     assert ran.stdout.splitlines() == ["-Xmx1g", "a b", "--add-modules=java.sql", "", "*"]
 
 

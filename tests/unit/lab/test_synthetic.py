@@ -247,7 +247,7 @@ def test_a_rehearsal_keeps_the_public_number_of_rows(tmp_path: Path) -> None:
         neighbours=sf.REPLACE_ONE,
         rows=60,
     )
-    session = lab.session().rehearse(rows=10)
+    session = lab.session().rehearse(tmp_path / "rehearsal", rows=10)
     assert session.sql("SELECT COUNT(*) AS n FROM votes").release(epsilon=1).to_arrow()["n"].to_pylist() == [
         60
     ]

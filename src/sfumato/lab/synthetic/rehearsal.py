@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import shutil
 import tempfile
 import warnings
 from dataclasses import dataclass
@@ -139,8 +141,12 @@ def rehearse(
 
 
 def choose_folder(folder: str | Path | None) -> Path:
-    """Return where a rehearsal is made: in this folder, or in a temporary one."""
-    return Path(tempfile.mkdtemp(prefix="sfumato-")) / "rehearsal" if folder is None else Path(folder)
+    """Return the folder of a rehearsal: `folder`, or a temporary one that this process removes at exit."""
+    if folder is not None:
+        return Path(folder)
+    parent = Path(tempfile.mkdtemp(prefix="sfumato-"))
+    atexit.register(shutil.rmtree, parent, ignore_errors=True)
+    return parent / "rehearsal"
 
 
 def list_stand_ins(lab: LabAccess, holder: str | None) -> list[StandIn]:
