@@ -22,9 +22,9 @@ VERBS = (
 WORK = "explain doctor project request charge package"
 
 
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> sf.Lab:
-    lab = sf.create(tmp_path_factory.mktemp("planned") / "lab")
+@pytest.fixture
+def lab(tmp_path: Path) -> sf.Lab:
+    lab = sf.create(tmp_path / "lab")
     columns = {
         "age": sf.between(0, 110),
         "cost": sf.between(0, 5000),
