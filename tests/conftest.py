@@ -43,6 +43,14 @@ LONG = ("spark", "web", "tests/docs/test_snippets.py", "tests/unit/synth/images/
 """Groups to start with, so that no worker is left with a long one at the end."""
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Let workers exit by themselves. After 10 s xdist would kill them, and leave their temporary folders."""
+    if config.pluginmanager.hasplugin("xdist"):
+        from xdist.workermanage import NodeManager
+
+        NodeManager.EXIT_TIMEOUT = 300
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--record", action="store_true", help="write the recorded texts anew")
     parser.addoption("--unseeded", action="store_true", help="draw noise from the operating system")

@@ -28,7 +28,7 @@ PREFIX = "sfumato-tests-"
 MEMORY = Path("/dev/shm")
 MEMORY_NEEDED = 4 << 30
 """Free bytes; containers often have next to none."""
-SECONDS_TO_END = 20.0
+SECONDS_TO_END = 60.0
 """How long descendants may take to exit after pytest, and pytest after SIGTERM."""
 _PR_SET_CHILD_SUBREAPER = 36
 _PROC = Path("/proc")
