@@ -107,9 +107,7 @@ def parse_any_statement(text: str) -> exp.Expression | None:
     return statements[0] if len(statements) == 1 else None
 
 
-def parse_safely(
-    text: str, parse: Callable[[], Sequence[Any]], *, refuse_tilde: bool = True
-) -> Sequence[Any]:
+def parse_safely(text: str, parse: Callable[[], Sequence[Any]]) -> Sequence[Any]:
     """Return what a parser makes of a text of limited size, or raise a coded refusal whatever fails."""
     if not isinstance(text, str) or len(text) > LONGEST:
         raise PolicyError("SF-Q113", f"A question must be a text of at most {LONGEST:,} characters.")
@@ -119,8 +117,7 @@ def parse_safely(
         deep = any(statement and _measure_depth(statement) > DEEPEST for statement in statements)
     except Exception as problem:  # some texts, such as {:1}, make sqlglot fail in ways of its own
         raise PolicyError("SF-Q101", "This text is not valid SQL.", **_error_place(problem)) from None
-    if refuse_tilde:
-        _refuse_tilde(text, statements)
+    _refuse_tilde(text, statements)
     if deep:
         raise PolicyError("SF-Q113", f"A question may be nested at most {DEEPEST} levels deep.")
     return statements

@@ -76,13 +76,6 @@ class FeedShelf:
         asked = "SELECT card, digest FROM feeds WHERE owner = ? AND name = ?"
         return next((self._make_feed(*row) for row in self._select(asked, owner or "", name)), None)
 
-    def find_spends(self, owner: str | None, question: str) -> list[dict[str, Any]]:
-        """Return the prices at which this very text was answered for an owner before, each once."""
-        asked = "SELECT card FROM feeds WHERE owner = ? AND question = ? ORDER BY name"
-        cards = [json.loads(row[0]) for row in self._select(asked, owner or "", normalize_text(question))]
-        spends = {json.dumps(card["spend"], sort_keys=True): card["spend"] for card in cards}
-        return [spend for spend in spends.values() if spend]
-
     def remove_feed(self, owner: str | None, name: str) -> bool:
         """Forget a feed, and return whether there was one. The answer stays in the ledger."""
         with self._open() as connection:

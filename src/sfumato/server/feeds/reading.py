@@ -1,4 +1,4 @@
-"""Which feeds a visitor may read, and what they keep. The API, OData and the door for SQL call these."""
+"""Which feeds a visitor may read, and what they keep. The API and OData call these."""
 
 from __future__ import annotations
 

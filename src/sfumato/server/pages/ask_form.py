@@ -11,11 +11,22 @@ from typing import Any
 from pydantic import ValidationError
 
 from sfumato.errors import UsageError
-from sfumato.server.sql.texts import split_statements
 from sfumato.server.wire import BoundedBody, QuestionBody, SingleQuestionBody, SpendBody, TunedBody
 
 EPSILON, ERROR = "epsilon", "error"
 _NUMBER = re.compile(r"[0-9]*[.,]?[0-9]+([eE][+-]?[0-9]{1,2})?\Z|[0-9]+/[0-9]+\Z")
+# Every kind of quote ends at its end or with the text, so that no text is looked through twice.
+_PIECE = re.compile(
+    r"""[eE]'(?:[^'\\]|\\.|'')*(?:'|$)   # a text with escapes
+      | '(?:[^']|'')*(?:'|$)             # a text
+      | "(?:[^"]|"")*(?:"|$)             # a name
+      | --[^\n]*                         # a comment up to the end of the line
+      | /\*.*?(?:\*/|$)                  # a comment
+      | ;
+      | [^'"eE;/-]+ | .                  # anything else""",
+    re.VERBOSE | re.DOTALL,
+)
+_COMMENTS = re.compile(r"\A(?:\s+|--[^\n]*(?:\n|$)|/\*.*?(?:\*/|$))*", re.DOTALL)
 _NAMES = {
     "epsilon": "ε",
     "delta": "δ",
@@ -95,6 +106,18 @@ class AskForm:
         said = f"{self.sql}\n{self.spend}\n{self.epsilon}\n{self.delta}\n{self.error}\n{self.error_name}"
         said += f"\n{self.groups}\n{self.rows}\n{self.project}" + (f"\n{self.tune}" if self.tune else "")
         return f"page {self.form_key[:64]} {hashlib.sha256(said.encode()).hexdigest()[:16]}"
+
+
+def split_statements(text: str) -> list[str]:
+    """Return the statements of a text, which semicolons divide, without empty ones."""
+    statements: list[list[str]] = [[]]
+    for piece in _PIECE.findall(text):
+        if piece == ";":
+            statements.append([])
+        else:
+            statements[-1].append(piece)
+    bare = (_COMMENTS.sub("", "".join(pieces), count=1).strip() for pieces in statements)
+    return [each for each in bare if each]
 
 
 def _parse_number(name: str, typed: str) -> str:

@@ -9,7 +9,7 @@ import pytest
 from sfumato.curator.catalog.description import ColumnDescription, TableDescription
 from sfumato.errors import UsageError
 from sfumato.queries.sql import choose_question
-from sfumato.server.pages.ask_form import AskForm
+from sfumato.server.pages.ask_form import AskForm, split_statements
 from sfumato.server.pages.builder import BuiltQuestion
 from sfumato.server.pages.signing_in import keep_own_path
 from sfumato.server.pages.tables import quote_name, write_example
@@ -56,6 +56,20 @@ def test_questions() -> None:
         with pytest.raises(UsageError) as refused:
             AskForm(sql=sql).read_question()
         assert refused.value.code == code
+
+
+@pytest.mark.parametrize(
+    ("text", "statements"),
+    [
+        ("SELECT 1", ["SELECT 1"]),
+        ("-- first;\nSELECT 1; /* a; b */ SELECT 2;;", ["SELECT 1", "SELECT 2"]),
+        ("SELECT ';', \"a;b\", e'\\';' ; SELECT 2 -- ;", ["SELECT ';', \"a;b\", e'\\';'", "SELECT 2 -- ;"]),
+        ("SELECT 'open ; end", ["SELECT 'open ; end"]),
+        (" ; -- nothing\n;", []),
+    ],
+)
+def test_statements_end_at_semicolons_outside_of_quotes(text: str, statements: list[str]) -> None:
+    assert split_statements(text) == statements
 
 
 def test_a_form_has_one_key_for_each_question() -> None:
