@@ -9,8 +9,6 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from sfumato.local.hadamard import HadamardBit
-from sfumato.local.hitters import HeavyHitters
 from sfumato.local.longitudinal import RepeatedSurvey
 from sfumato.local.means import MeanResponse
 from sfumato.local.response import RandomizedResponse
@@ -84,8 +82,6 @@ def _(mechanism: ExpertMethod, first: Any, second: Any) -> Fraction | int:
     return int((np.concatenate(first) != np.concatenate(second)).any(axis=1).sum())
 
 
-@input_distance.register(HadamardBit)
-@input_distance.register(HeavyHitters)
 @input_distance.register(MeanResponse)
 @input_distance.register(RandomizedResponse)
 @input_distance.register(SubsetResponse)

@@ -5,29 +5,20 @@ ledger.
 """
 
 from sfumato.local.estimate import Estimate
-from sfumato.local.frequency import FrequencyEstimate
-from sfumato.local.hadamard import HadamardBit
-from sfumato.local.hitters import HeavyHitterList, HeavyHitters
 from sfumato.local.longitudinal import AnswerMemo, RepeatedSurvey
 from sfumato.local.means import MeanEstimate, MeanResponse
 from sfumato.local.messages import read_client
 from sfumato.local.response import RandomizedResponse, Repetition
-from sfumato.local.shuffle import Shuffled
 from sfumato.local.subset import SubsetResponse
 
 __all__ = [
     "AnswerMemo",
     "Estimate",
-    "FrequencyEstimate",
-    "HadamardBit",
-    "HeavyHitterList",
-    "HeavyHitters",
     "MeanEstimate",
     "MeanResponse",
     "RandomizedResponse",
     "RepeatedSurvey",
     "Repetition",
-    "Shuffled",
     "SubsetResponse",
     "read_client",
 ]

@@ -27,10 +27,10 @@ export function drawBelow(bound, words = systemWords) {
  * The message that answers a question: its id and a randomized report. A question whose numbers do not fit together
  * is refused, and so is one that would reveal more than `most`, an epsilon that the respondent can live with.
  */
-export function answer(question, truth, { words = systemWords, row, most = Infinity } = {}) {
+export function answer(question, truth, { words = systemWords, most = Infinity } = {}) {
   const checked = checkQuestion(question);
   if (!(epsilon(checked) <= most)) throw new Error("SF-N512 This question would reveal more than is allowed.");
-  return { question: checked.id, ...LAWS[checked.kind](checked, truth, words, row) };
+  return { question: checked.id, ...LAWS[checked.kind](checked, truth, words) };
 }
 
 /** How much a report may reveal: the logarithm of the odds. */
@@ -66,40 +66,22 @@ const LAWS = {
     return { report: other + (other >= code ? 1 : 0) };
   },
 
-  // Each report has b numbers, and each that speaks for the truth a − b more. The latter come first.
+  // A set of `size` values. Each set with the truth has a numbers where each set without it has b. All other values
+  // are put in a random order up to place `size` in either case; the truth takes the first place.
   subset(question, truth, words) {
     const [a, b] = odds(question);
-    const code = parseCode(truth, question.values);
-    const members = findMembers(question);
-    const speaking = (a - b) * BigInt(members.length);
-    const reports = BigInt(question.groups) * BigInt(question.cycle);
-    const number = drawBelow(speaking + b * reports, words);
-    if (number >= speaking) return { report: Number((number - speaking) / b) };
-    const place = (members[Number(number / (a - b))] + Math.floor(code / question.groups)) % question.cycle;
-    return { report: (code % question.groups) * question.cycle + place };
-  },
-
-  // One bit of a public row; a row that the survey has not assigned is drawn here and told.
-  hadamard(question, truth, words, assigned) {
-    const [a, b] = odds(question);
-    const code = parseCode(truth, question.values);
-    const rows = 2 ** (32 - Math.clz32(question.values)) - 1;
-    const row = assigned === undefined ? Number(drawBelow(BigInt(rows), words)) + 1 : assigned;
-    if (!Number.isInteger(row) || row < 1 || row > rows) throw new Error("SF-N514 There is no such row.");
-    const parity = countBits(row & (code + 1)) & 1;
-    return { row, report: drawBelow(a + b, words) < a ? parity : 1 - parity };
-  },
-
-  // One prefix of the value, of a length that is drawn here and told, hashed if it is long.
-  prefix(question, truth, words) {
-    const { bits, lengths, hashes, part } = question;
-    const code = BigInt(parseCode(truth, 2 ** bits));
-    const level = Number(drawBelow(BigInt(lengths.length), words));
-    const prefix = code >> BigInt(bits - lengths[level]);
-    const [high, low, offset] = hashes[level].map(BigInt);
-    const mixed = (high * (prefix >> 26n) + low * (prefix & 0x3ffffffn) + offset) % 0x7fffffffn;
-    const place = 2 ** lengths[level] > part.values ? mixed % BigInt(part.values) : prefix;
-    return { level, ...LAWS.subset(part, Number(place), words) };
+    const { values, size } = question;
+    const code = parseCode(truth, values);
+    const withTruth = a * BigInt(size);
+    const number = drawBelow(withTruth + b * BigInt(values - size), words);
+    const others = Array.from({ length: values - 1 }, (_, each) => each + (each >= code ? 1 : 0));
+    for (let place = 0; place < size; place++) {
+      const other = place + Number(drawBelow(BigInt(values - 1 - place), words));
+      [others[place], others[other]] = [others[other], others[place]];
+    }
+    const chosen = others.slice(0, size);
+    if (number < withTruth) chosen[0] = code;
+    return { report: chosen.sort((first, second) => first - second) };
   },
 
   // A window that moves with the truth: its start is one of the two positions around it, right on average.
@@ -126,24 +108,13 @@ function odds(question) {
 
 const FIELDS = {
   response: ["values"],
-  subset: ["values", "groups", "cycle", "set", "prime", "power", "rule", "root", "order", "classes"],
-  hadamard: ["values"],
-  prefix: ["bits", "lengths", "hashes", "part"],
+  subset: ["values", "size"],
   mean: ["low", "high", "steps", "positions", "window"],
 };
 
 const FITS = {
   response: ({ values }) => isCount(values, 2),
-  subset: fitsSubset,
-  hadamard: ({ values }) => isCount(values, 1) && values < 2 ** 31 - 1,
-  prefix({ bits, lengths, hashes, part }) {
-    const known = Array.isArray(lengths) && Array.isArray(hashes) && lengths.length === hashes.length;
-    return (
-      known && isCount(bits, 1) && bits <= 52 && lengths.every((each) => isCount(each, 1) && each <= bits) &&
-      lengths.length > 0 && hashes.every((each) => Array.isArray(each) && each.length === 3 && each.every(isHash)) &&
-      part.kind === "subset" && fitsSubset(part)
-    );
-  },
+  subset: ({ values, size }) => isCount(values, 2) && values <= 4096 && isCount(size, 1) && size < values,
   mean: ({ low, high, steps, positions, window }) =>
     Number.isFinite(low) && Number.isFinite(high) && low < high && isCount(steps, 1) && isCount(window, 1) &&
     isCount(positions, window) && steps * positions <= Number.MAX_SAFE_INTEGER,
@@ -156,7 +127,6 @@ function checkQuestion(question) {
   }
   const kept = { id: question.id, kind: question.kind, odds: question.odds };
   for (const name of FIELDS[question.kind]) if (question[name] !== undefined) kept[name] = question[name];
-  if (kept.kind === "prefix") kept.part = checkQuestion(kept.part);
   let fits = false;
   try {
     const [a, b] = odds(kept);
@@ -168,25 +138,8 @@ function checkQuestion(question) {
   return kept;
 }
 
-function fitsSubset({ set, values, groups, cycle, prime, power, rule, root, order, classes }) {
-  const sized = isCount(values, 1) && isCount(groups, 1) && isCount(cycle, 1);
-  if (!sized || groups * cycle > Number.MAX_SAFE_INTEGER || groups * cycle < values) return false;
-  if (set === "point") return true;
-  if (!isCount(prime, 2) || prime >= 2 ** 26) return false;
-  if (set === "cyclotomic") {
-    // A member beyond the cycle would fall on another one, and its report would be likelier than the odds say.
-    return prime === cycle && isCount(root, 1) && isCount(order, 1) && Array.isArray(classes);
-  }
-  const steps = Array.isArray(rule) && rule.length > 0 && rule.length <= 64 && rule.every((each) => isCount(each, 0));
-  return set === "singer" && steps && isCount(power, 1) && power * cycle < 2 ** 28;
-}
-
 function isCount(number, least) {
   return Number.isSafeInteger(number) && number >= least;
-}
-
-function isHash(number) {
-  return (typeof number === "number" && isCount(number, 0)) || /^[0-9]+$/.test(number);
 }
 
 function parseCode(truth, values) {
@@ -197,59 +150,8 @@ function parseCode(truth, values) {
   return code;
 }
 
-function countBits(number) {
-  let count = 0;
-  for (let left = number; left; left &= left - 1) count += 1;
-  return count;
-}
-
 function roundEven(number) {
   const floor = Math.floor(number);
   const half = number - floor;
   return half < 0.5 || (half === 0.5 && floor % 2 === 0) ? floor : floor + 1;
 }
-
-// ---- the places that speak for value 0, as local/designs.py finds them ----
-
-const KNOWN = new Map();
-
-function findMembers({ set, prime, power, rule, cycle, root, order, classes }) {
-  const key = JSON.stringify([set, prime, power, rule, cycle, root, order, classes]);
-  if (!KNOWN.has(key)) KNOWN.set(key, SETS[set]({ prime, power, rule, cycle, root, order, classes }));
-  return KNOWN.get(key);
-}
-
-const SETS = {
-  point: () => [0],
-
-  // Where `power` terms of a linear recurrence, a cycle apart, are all 0.
-  singer({ prime, power, rule, cycle }) {
-    const terms = new Int32Array(power * cycle + rule.length);
-    terms[rule.length - 1] = 1;
-    const used = rule.map((_, j) => j).filter((j) => rule[j]);
-    for (let i = rule.length; i < power * cycle; i++) {
-      let sum = 0;
-      for (const j of used) sum += rule[j] * terms[i - rule.length + j];
-      terms[i] = sum % prime;
-    }
-    const found = [];
-    for (let i = 0; i < cycle; i++) {
-      let zero = true;
-      for (let j = 0; zero && j < power; j++) zero = terms[i + j * cycle] === 0;
-      if (zero) found.push(i);
-    }
-    return found;
-  },
-
-  // Powers of a primitive root whose exponents lie in the chosen classes.
-  cyclotomic({ prime, root, order, classes }) {
-    const chosen = new Set(classes);
-    const member = new Uint8Array(prime);
-    for (let exponent = 0, number = 1; exponent < prime - 1; exponent++, number = (number * root) % prime) {
-      if (chosen.has(exponent % order)) member[number] = 1;
-    }
-    const found = [];
-    for (let i = 0; i < prime; i++) if (member[i]) found.push(i);
-    return found;
-  },
-};

@@ -16,25 +16,28 @@ if TYPE_CHECKING:
     from sfumato.privacy.exact import Number
 
 Interval = tuple[float, float]
+_SHOWN = 12
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Estimate:
     """Estimated shares of the true values, from the counts of randomized answers.
 
-    A true value v is answered as v with probability `truth` and as each other value with probability `lie`.
-    So if a share π of the people have v, a share lie + (truth − lie)·π of the answers is expected to be v.
+    An answer names a true value v with probability `truth` and each other value with probability `lie`. So if
+    a share π of the people have v, a share lie + (truth − lie)·π of the answers is expected to name v.
     """
 
     counts: tuple[int, ...]
-    """Number of answers 0, 1, …"""
+    """Number of answers that name 0, 1, …"""
     truth: Fraction
     lie: Fraction
+    size: int = 1
+    """Number of values that each answer names."""
 
     @property
     def answers(self) -> int:
         """Number of all answers."""
-        return sum(self.counts)
+        return sum(self.counts) // self.size
 
     @property
     def shares(self) -> tuple[float, ...]:
@@ -67,12 +70,17 @@ class Estimate:
         low, high = (min(max(end, 0.0), 1.0) for end in found)
         return low, high
 
+    def top(self, k: int = _SHOWN) -> list[int]:
+        """Return the k values with the largest estimated shares, largest first."""
+        return sorted(range(len(self.counts)), key=lambda place: -self.counts[place])[:k]
+
     def plot(self, confidence: Number = 0.95) -> viz.Chart:
-        """Return a chart of the shares with their intervals."""
-        ends = [self.interval(confidence, of=place) for place in range(len(self.counts))]
-        low, high = zip(*ends, strict=True)
+        """Return a chart of the shares with their intervals; of a long list, the largest ones."""
+        places, shares = self._shown(), self.shares
+        low, high = zip(*(self.interval(confidence, of=place) for place in places), strict=True)
         title = f"Estimated shares from {self.answers:,} answers"
-        return viz.bars(range(len(ends)), self.shares, low, high, title=title, x="answer", y="share")
+        shown = [shares[place] for place in places]
+        return viz.bars(places, shown, low, high, title=title, x="answer", y="share")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the estimate as plain values, with 95 % intervals."""
@@ -127,11 +135,16 @@ class Estimate:
         return of
 
     def _lines(self) -> list[tuple[str, str]]:
-        lines = [("answers", f"{self.answers:,}")]
-        for place, share in enumerate(self.shares):
+        lines, shares, places = [("answers", f"{self.answers:,}")], self.shares, self._shown()
+        for place in places:
             low, high = self.interval(of=place)
-            lines.append((f"share of {place}", f"{share:.4f} (95 %: {low:.4f} to {high:.4f})"))
-        return lines
+            lines.append((f"share of {place}", f"{shares[place]:.4f} (95 %: {low:.4f} to {high:.4f})"))
+        smaller = len(shares) - len(places)
+        return [*lines, ("smaller", f"{smaller:,} values")] if smaller else lines
+
+    def _shown(self) -> list[int]:
+        """Return the values to print: all of a short list, the largest ones of a long list."""
+        return list(range(len(self.counts))) if len(self.counts) <= _SHOWN else self.top()
 
 
 def _roots(a: float, b: float, c: float) -> Interval:

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from sfumato.local.estimate import Estimate
-    from sfumato.local.frequency import FrequencyEstimate
     from sfumato.noise.sampling.bits import BitSource
     from sfumato.privacy.events import Event
 
@@ -97,7 +96,7 @@ class RepeatedSurvey:
         reports = observed(self, told, 1, lambda: self.mechanism.privatize(told, source=source))
         return np.asarray(np.repeat(reports, self.renew or self.rounds, axis=0)[: self.rounds])
 
-    def estimate(self, reports: Any) -> Estimate | FrequencyEstimate:
+    def estimate(self, reports: Any) -> Estimate:
         """Return the estimate from the reports of one round: of the truths when coins were last tossed."""
         return self.mechanism.estimate(reports)
 
@@ -118,13 +117,13 @@ class AnswerMemo:
 
     def __init__(self, survey: RepeatedSurvey, kept: Mapping[str, Any] | None = None) -> None:
         self._survey, self._id = survey, survey.mechanism.question()["id"]
-        self._reports: dict[int, int] = {}
+        self._reports: dict[int, int | list[int]] = {}
         if kept is not None:
             if kept.get("question") != self._id:
                 raise UsageError(
                     "SF-N512", "A memo was kept for another question.", this=self._id, try_="a new memo"
                 )
-            self._reports = {int(toss): int(report) for toss, report in kept["reports"].items()}
+            self._reports = {int(toss): report for toss, report in kept["reports"].items()}
 
     def answer(self, truth: int, round: int = 1, *, source: BitSource = OS) -> dict[str, Any]:  # noqa: A002
         """Return the message for a round, the first being 1: a new report, or the one that is kept."""
@@ -134,7 +133,7 @@ class AnswerMemo:
             )
         toss = (round - 1) // (self._survey.renew or self._survey.rounds)
         if toss not in self._reports:
-            self._reports[toss] = self._survey.mechanism.privatize(truth, source=source)
+            self._reports[toss] = np.asarray(self._survey.mechanism.privatize(truth, source=source)).tolist()
         return {"question": self._id, "report": self._reports[toss]}
 
     def to_json(self) -> str:

@@ -126,8 +126,7 @@ class MeanResponse:
 
     def collect(self, messages: Iterable[Message]) -> NDArray[np.int64]:
         """Return the reports in clients' messages; all of them must answer this question."""
-        [reports] = read_messages(self.question(), messages, "report")
-        return parse_codes(reports, self.positions)
+        return parse_codes(read_messages(self.question(), messages), self.positions)
 
     # ---- parts ----
 
@@ -136,7 +135,7 @@ class MeanResponse:
         moved = exact * (self.positions - self.window)
         coins = draw_uniform(STEPS, exact.size, source).reshape(exact.shape)
         start = moved // STEPS + (coins < moved % STEPS)
-        # As in SubsetResponse: each position has b numbers, each in the window a − b more, which come first.
+        # Each position has b numbers, each in the window a − b more, which come first.
         a, b = self.odds.numerator, self.odds.denominator
         numbers = draw_uniform(self._numbers(), exact.size, source).reshape(exact.shape)
         inside = (a - b) * self.window

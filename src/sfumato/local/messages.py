@@ -28,9 +28,14 @@ def describe_question(kind: str, odds: Fraction, **facts: Any) -> dict[str, Any]
     return {"id": hashlib.sha256(text.encode()).hexdigest()[:16], **question}
 
 
-def read_messages(question: Mapping[str, Any], messages: Iterable[Message], *fields: str) -> list[list[Any]]:
-    """Return these fields of all messages, a list for each, if all of them answer this question."""
-    columns: list[list[Any]] = [[] for _ in fields]
+def read_messages(
+    question: Mapping[str, Any], messages: Iterable[Message], size: int | None = None
+) -> list[Any]:
+    """Return the reports of all messages, if all of them answer this question.
+
+    A report is a whole number, or a list of `size` whole numbers if a size is given.
+    """
+    reports: list[Any] = []
     for number, message in enumerate(messages):
         if not isinstance(message, Mapping) or message.get("question") != question["id"]:
             raise UsageError(
@@ -39,15 +44,26 @@ def read_messages(question: Mapping[str, Any], messages: Iterable[Message], *fie
                 this=question["id"],
                 try_="collect the reports of each question apart",
             )
-        for column, field in zip(columns, fields, strict=True):
-            if not isinstance(value := message.get(field), Integral):
-                raise UsageError(
-                    "SF-N512",
-                    f"Message {number} has no whole number as its {field}.",
-                    try_="leave it out: every message is one person's report",
-                )
-            column.append(value)
-    return columns
+        report = message.get("report")
+        if not _is_report(report, size):
+            kind = "whole number" if size is None else f"list of {size} whole numbers"
+            raise UsageError(
+                "SF-N512",
+                f"Message {number} has no {kind} as its report.",
+                try_="leave it out: every message is one person's report",
+            )
+        reports.append(report)
+    return reports
+
+
+def _is_report(report: Any, size: int | None) -> bool:
+    if size is None:
+        return isinstance(report, Integral)
+    return (
+        isinstance(report, list)
+        and len(report) == size
+        and all(isinstance(each, Integral) for each in report)
+    )
 
 
 def read_client() -> str:

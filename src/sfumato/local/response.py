@@ -95,8 +95,7 @@ class RandomizedResponse:
 
     def collect(self, messages: Iterable[Message]) -> NDArray[np.int64]:
         """Return the answers in clients' messages; all of them must answer this question."""
-        [answers] = read_messages(self.question(), messages, "report")
-        return parse_codes(answers, self.values)
+        return parse_codes(read_messages(self.question(), messages), self.values)
 
     def expected_error(self, answers: int) -> float:
         """Return the largest standard error of an estimated share, from so many answers."""

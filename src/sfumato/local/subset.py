@@ -1,24 +1,15 @@
-"""Reports about values of a large list: as accurate as subset selection, hardly longer than the value."""
+"""Subset selection: reports about values of a large list, with the least error known."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sfumato.errors import UsageError
-from sfumato.local.designs import (
-    CyclotomicSet,
-    PlaceSet,
-    ReportDesign,
-    find_members,
-    least_squared_error,
-    plan_design,
-)
-from sfumato.local.frequency import FrequencyEstimate
+from sfumato.local.estimate import Estimate
 from sfumato.local.messages import describe_question, read_messages
 from sfumato.local.odds import odds_within
 from sfumato.local.parameters import parse_answer_epsilon, parse_codes, parse_values, require_drawable
@@ -37,12 +28,13 @@ if TYPE_CHECKING:
     from sfumato.noise.sampling.bits import BitSource
     from sfumato.privacy.exact import Number
 
-MOST_SUBSET_VALUES = 2**22
+MOST_SUBSET_VALUES = 2**12
+_NUMBERS_AT_ONCE = 2**22
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class SubsetResponse:
-    """One report out of many: those that speak for the truth are `odds` times as likely as the others.
+    """A random set of `size` values; each set with the truth is `odds` times as likely as each without it.
 
     Privacy
     -------
@@ -54,163 +46,111 @@ class SubsetResponse:
 
     epsilon: Fraction
     values: int
-    design: ReportDesign
+    size: int
+    """Number of values in a report."""
     odds: Fraction = field(compare=False)
     """Fraction that is drawn by: ln(odds) ≤ ε, short of it by at most one part in 2³²."""
 
-    def __init__(self, epsilon: Number, values: int, *, bits: int | None = None) -> None:
+    def __init__(self, epsilon: Number, values: int) -> None:
         object.__setattr__(self, "epsilon", parse_answer_epsilon(epsilon))
         object.__setattr__(self, "values", parse_values(values, MOST_SUBSET_VALUES))
         object.__setattr__(self, "odds", odds_within(self.epsilon))
-        object.__setattr__(self, "design", plan_design(self.values, float(self.odds), self._length(bits)))
+        object.__setattr__(self, "size", plan_size(self.values, self.odds))
         require_drawable(self._numbers(), self.values)
 
     @property
-    def bits(self) -> int:
-        """Length of a report."""
-        return self.design.bits
+    def truth(self) -> Fraction:
+        """Probability that a report has the true value."""
+        return subset_chances(self.values, self.size, self.odds)[0]
+
+    @property
+    def lie(self) -> Fraction:
+        """Probability that a report has any one of the other values."""
+        return subset_chances(self.values, self.size, self.odds)[1]
 
     def event(self, times: int = 1) -> events.Event:
         """Return the price for a person who is asked so many times, with fresh coins each time."""
         once = events.RandomizedAnswer(self.epsilon)
         return once if times == 1 else events.Repeated(once, times)
 
-    @overload
-    def privatize(self, truths: int, *, source: BitSource = OS) -> int: ...
-    @overload
-    def privatize(self, truths: ArrayLike, *, source: BitSource = OS) -> NDArray[np.int64]: ...
-    def privatize(self, truths: Any, *, source: BitSource = OS) -> NDArray[np.int64] | int:
-        """Return a report for each true value, 0 to values − 1, in the same shape."""
+    def privatize(self, truths: ArrayLike, *, source: BitSource = OS) -> NDArray[np.int64]:
+        """Return a report for each true value: `size` ascending values along a new last axis."""
         exact = parse_codes(truths, self.values)
-        reports = observed(self, exact, 1, lambda: self._draw_reports(exact, source))
-        return reports if exact.ndim else int(reports[()])
+        return observed(self, exact, 1, lambda: self._draw_reports(exact, source))
 
-    def estimate(self, reports: Any) -> FrequencyEstimate:
-        """Return the estimated share of every value behind these reports."""
-        seen = parse_codes(reports, self.design.reports).ravel()
-        counts = np.bincount(seen, minlength=self.design.reports)
-        places, odds = self.design.places, float(self.odds)
-        weight = self._numbers() / self.odds.denominator / (odds - 1)
-        # Every report is expected so often whatever the truth; what exceeds that speaks for values.
-        excess = counts.astype(np.float64) * (weight / seen.size) - 1 / (odds - 1)
-        excess = excess.reshape(self.design.groups, places.cycle)
-        shares = convolve(excess, places)
-        own, inside, outside = second_moments(self.design, odds)
-        worst, largest = report_bounds(self.design, odds)
-        of_group = np.clip(excess.sum(axis=1) / places.size, 0, 1)
-        base = np.tile(outside + (inside - outside) * of_group, places.cycle)[: self.values]
-        # By Hoeffding no group is larger than this, but for one chance in a billion for all of them together.
-        margin = weight / places.size * math.sqrt(math.log(1e9 * self.design.groups) / (2 * seen.size))
-        most = np.minimum(of_group + margin, 1) if places.cycle > 1 else np.zeros(of_group.size)
-        spread = np.tile(outside + (worst - outside) * most, places.cycle)[: self.values]
-        shares = shares.T.ravel()[: self.values]
-        return FrequencyEstimate(seen.size, shares, base, own - 1 - inside, spread, largest)
+    def estimate(self, reports: ArrayLike) -> Estimate:
+        """Return the estimated shares of the true values behind these reports."""
+        told = self._parse_reports(reports)
+        counts = np.bincount(told.ravel(), minlength=self.values)
+        return Estimate(tuple(counts.tolist()), self.truth, self.lie, self.size)
 
     def expected_error(self, answers: int) -> float:
-        """Return the root mean squared error of a share from so many reports, if no value is frequent."""
-        return math.sqrt(self.design.squared_error(float(self.odds)) / parse_whole(answers, "answers"))
-
-    @property
-    def excess(self) -> float:
-        """Expected squared error over that of subset selection, the most accurate method known."""
-        odds = float(self.odds)
-        return self.design.squared_error(odds) / least_squared_error(self.values, odds)
+        """Return the standard error of a share from so many reports, if no value is frequent."""
+        return math.sqrt(_squared_error(self.values, self.size, self.odds) / parse_whole(answers, "answers"))
 
     def question(self) -> dict[str, Any]:
         """Return the question as plain values, for a client that answers it."""
-        facts = {"values": self.values, "groups": self.design.groups, "cycle": self.design.places.cycle}
-        return describe_question("subset", self.odds, **facts, **self.design.places.describe())
+        return describe_question("subset", self.odds, values=self.values, size=self.size)
 
     def collect(self, messages: Iterable[Message]) -> NDArray[np.int64]:
         """Return the reports in clients' messages; all of them must answer this question."""
-        [reports] = read_messages(self.question(), messages, "report")
-        return parse_codes(reports, self.design.reports)
+        return self._parse_reports(read_messages(self.question(), messages, self.size))
 
     # ---- parts ----
 
     def _draw_reports(self, exact: NDArray[np.int64], source: BitSource) -> NDArray[np.int64]:
-        # For odds a/b: each report has b numbers, and each that speaks for the truth a − b more. The latter
-        # come first.
-        a, b = self.odds.numerator, self.odds.denominator
-        groups, cycle = self.design.groups, self.design.places.cycle
-        members = find_members(self.design.places)
-        numbers = draw_uniform(self._numbers(), exact.size, source).reshape(exact.shape)
-        speaking = (a - b) * members.size
-        reports = (numbers - speaking) // b
-        place = members[np.minimum(numbers // (a - b), members.size - 1)] + exact // groups
-        place -= cycle * (place >= cycle)
-        return np.where(numbers < speaking, exact % groups * cycle + place, reports)
+        people = exact.ravel()
+        at_once = max(_NUMBERS_AT_ONCE // self.values, 1)
+        parts = [
+            self._draw_sets(people[start : start + at_once], source)
+            for start in range(0, people.size, at_once)
+        ]
+        return np.concatenate(parts).reshape(*exact.shape, self.size)
+
+    def _draw_sets(self, truths: NDArray[np.int64], source: BitSource) -> NDArray[np.int64]:
+        # For odds a/b, a set has the truth for a·size numbers of a·size + b·(values − size).
+        with_truth = draw_uniform(self._numbers(), truths.size, source) < self.odds.numerator * self.size
+        # The first `size` of the other values in a random order. All of them are drawn in either case.
+        order = np.tile(np.arange(self.values - 1), (truths.size, 1))
+        rows = np.arange(truths.size)
+        for place in range(self.size):
+            other = place + draw_uniform(self.values - 1 - place, truths.size, source)
+            order[rows, place], order[rows, other] = order[rows, other], order[rows, place]
+        chosen = order[:, : self.size]
+        chosen += chosen >= truths[:, None]
+        chosen[:, 0] = np.where(with_truth, truths, chosen[:, 0])
+        return np.sort(chosen, axis=1)
 
     def _numbers(self) -> int:
-        a, b = self.odds.numerator, self.odds.denominator
-        return (a - b) * self.design.places.size + b * self.design.reports
+        return self.odds.numerator * self.size + self.odds.denominator * (self.values - self.size)
 
-    def _length(self, bits: int | None) -> int | None:
-        if bits is None:
-            return None
-        least, length = (self.values - 1).bit_length(), parse_whole(bits, "bits")
-        if not least <= length <= least + 5:
+    def _parse_reports(self, reports: Any) -> NDArray[np.int64]:
+        told = parse_codes(reports, self.values)
+        if told.ndim == 0 or told.shape[-1] != self.size or (np.diff(told, axis=-1) <= 0).any():
             raise UsageError(
                 "SF-N513",
-                "Reports about so many values cannot have this length.",
-                got=f"{length} bits",
-                allowed=f"{least} to {least + 5} bits",
+                "A report is not a set of values.",
+                expected=f"{self.size} different values, ascending",
             )
-        return length
+        return told
 
 
-def convolve(rows: NDArray[np.float64], places: PlaceSet) -> NDArray[np.float64]:
-    """Return the cyclic convolution of every row with the inverse of a set."""
-    # Lengths of cycles may be prime; a power of two that holds two of them is faster.
-    if places.cycle == 1:
-        return rows
-    length = 2 ** (2 * places.cycle - 1).bit_length()
-    long = np.fft.irfft(np.fft.rfft(rows, length) * _inverse_spectrum(places, length), length)
-    long[:, : places.cycle] += long[:, places.cycle : 2 * places.cycle]
-    return long[:, : places.cycle]
+def subset_chances(values: int, size: int, odds: Fraction) -> tuple[Fraction, Fraction]:
+    """Return the probabilities that a report has the true value, and that it has any one other value."""
+    truth = odds * size / (odds * size + values - size)
+    return truth, (size - truth) / (values - 1)
 
 
-@lru_cache(maxsize=2)
-def _inverse_spectrum(places: PlaceSet, length: int) -> NDArray[np.complex128]:
-    found: NDArray[np.complex128] = np.fft.rfft(places.inverse(), length)
-    return found
+def plan_size(values: int, odds: Fraction) -> int:
+    """Return the size of a report with the least squared error, if no value is frequent."""
+    # The error is least at values/(odds + 1); one of the two whole numbers around it is the best.
+    least = max(math.floor(values / (odds + 1)), 1)
+    return min((least, least + 1), key=lambda size: _squared_error(values, size, odds))
 
 
-@lru_cache(maxsize=64)
-def second_moments(design: ReportDesign, odds: float) -> tuple[float, float, float]:
-    """Return the expected square of what one report adds to the estimate of a value.
-
-    For a person who has that value, has another one of its group on average, or has one of another group.
-    """
-    places, cycle = design.places, design.places.cycle
-    total = (odds - 1) * places.size + design.reports
-    constant = 1 / ((odds - 1) * places.size)  # taken off for every report, whatever its group
-    squares = (places.inverse() * total / (odds - 1) - constant) ** 2
-    # A report counts by the inverse at value − report, and speaks for the truth where report − truth is a
-    # member. Over all truths of the group, every member meets every place once.
-    meets = float(squares[-find_members(places) % cycle].sum())
-    rest = (design.reports - cycle) * constant**2
-    same = squares.sum() + rest
-    own = (same + (odds - 1) * meets) / total
-    inside = (same + (odds - 1) * (places.size * squares.sum() - meets) / max(cycle - 1, 1)) / total
-    outside = (squares.sum() + (total - cycle) * constant**2) / total
-    return float(own), float(inside), float(outside)
-
-
-@lru_cache(maxsize=64)
-def report_bounds(design: ReportDesign, odds: float) -> tuple[float, float]:
-    """Return the largest expected square for another truth of the group, and the most that a report adds."""
-    places, cycle = design.places, design.places.cycle
-    total, constant = (odds - 1) * places.size + design.reports, 1 / ((odds - 1) * places.size)
-    adds = places.inverse() * total / (odds - 1) - constant
-    _, inside, _ = second_moments(design, odds)
-    if isinstance(places, CyclotomicSet):
-        # Truths of one group differ here; over all moves of the set, the squares that it meets.
-        length = 2 ** (2 * cycle - 1).bit_length()
-        indicator = np.zeros(cycle)
-        indicator[find_members(places)] = 1
-        met = np.fft.irfft(np.fft.rfft(adds**2, length) * np.fft.rfft(indicator, length), length)
-        most = float((met[:cycle] + met[cycle : 2 * cycle])[1:].max())
-        rest = float((adds**2).sum()) + (design.reports - cycle) * constant**2
-        inside = (rest + (odds - 1) * most) / total * (1 + 1e-9)
-    return inside, float(adds.max())
+def _squared_error(values: int, size: int, odds: Fraction) -> float:
+    """Return the variance that one report adds to the estimate of a value that nobody has."""
+    if size >= values:
+        return math.inf
+    truth, lie = subset_chances(values, size, odds)
+    return float(lie * (1 - lie) / (truth - lie) ** 2)

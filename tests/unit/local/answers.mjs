@@ -13,11 +13,11 @@ function scripted(words) {
   return (count) => BigUint64Array.from({ length: count }, () => BigInt(words[given++ % words.length]));
 }
 
-function respond({ question, truths, truth, words, draws, memo, rows, most }) {
+function respond({ question, truths, truth, words, draws, memo, most }) {
   if (draws) {
     const counts = {};
     for (let i = 0; i < draws; i++) {
-      const { report } = answer(question, truth, { row: 1 });
+      const report = JSON.stringify(answer(question, truth).report);
       counts[report] = (counts[report] ?? 0) + 1;
     }
     return counts;
@@ -28,7 +28,7 @@ function respond({ question, truths, truth, words, draws, memo, rows, most }) {
     return Array.from({ length: memo }, (_, i) => ask(`id ${i}`));
   }
   const source = words && scripted(words);
-  return truths.map((each, i) => answer(question, each, { words: source, row: rows?.[i], most }));
+  return truths.map((each) => answer(question, each, { words: source, most }));
 }
 
 for await (const line of createInterface({ input: process.stdin })) {

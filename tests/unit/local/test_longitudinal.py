@@ -55,7 +55,7 @@ def test_estimates_of_kept_answers_are_those_of_one_round() -> None:
     assert (reports[0] == reports[1]).all()
     assert (reports[0] != reports[3]).any()
     found = survey.estimate(reports[1])
-    assert abs(found.shares[0] - 0.02) < 6 * survey.expected_error(5000)  # type: ignore[union-attr]
+    assert abs(found.shares[0] - 0.02) < 6 * survey.expected_error(5000)
     assert survey.guess_rate == pytest.approx(math.exp(4) / (math.exp(4) + 49))
 
 
@@ -76,14 +76,17 @@ def test_a_replay_counts_people_and_not_rounds() -> None:
     assert not audit.replay(lambda truths: survey.privatize(truths).tolist(), pairs, claim=1).violates
 
 
-def test_a_memo_outlives_its_process_and_belongs_to_one_question() -> None:
-    survey = RepeatedSurvey(RandomizedResponse(1, 1000), 10, renew=5)
+@pytest.mark.parametrize("mechanism", [RandomizedResponse(1, 1000), SubsetResponse(1, 1000)], ids=str)
+def test_a_memo_outlives_its_process_and_belongs_to_one_question(
+    mechanism: RandomizedResponse | SubsetResponse,
+) -> None:
+    survey = RepeatedSurvey(mechanism, 10, renew=5)
     memo = AnswerMemo(survey)
     first = memo.answer(7, 1)
     again = AnswerMemo.from_json(survey, memo.to_json())
     assert all(again.answer(time % 3, time) == first for time in range(1, 6))
     later = again.answer(7, 6)
-    assert survey.mechanism.collect([first, later]).size == 2
+    assert len(survey.mechanism.collect([first, later])) == 2
     assert json.loads(again.to_json())["reports"].keys() == {"0", "1"}
     with pytest.raises(UsageError) as refused:
         AnswerMemo.from_json(RepeatedSurvey(RandomizedResponse(2, 1000), 10), memo.to_json())

@@ -1,4 +1,4 @@
-"""Means of bounded numbers, and one-bit reports: exact odds, unbiased estimates, intervals that cover."""
+"""Means of bounded numbers: exact odds, unbiased estimates, intervals that cover."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from sfumato.errors import UsageError
-from sfumato.local import HadamardBit, MeanResponse
-from sfumato.local.hadamard import walsh_transform
+from sfumato.local import MeanResponse
 from sfumato.local.means import STEPS, plan_window, worst_variance
 from sfumato.privacy import events
 from unit.local.scripted import Words
@@ -91,51 +90,6 @@ def test_numbers_are_clipped_and_told() -> None:
     assert mechanism.bits == (mechanism.positions - 1).bit_length()
 
 
-def test_walsh_transform_is_the_matrix() -> None:
-    matrix = np.array([[(-1) ** (i & j).bit_count() for j in range(16)] for i in range(16)])
-    numbers = np.random.default_rng(4).normal(size=16)
-    np.testing.assert_allclose(walsh_transform(numbers), matrix @ numbers)
-
-
-@pytest.mark.parametrize("values", [2, 3, 8, 21])
-def test_bits_are_unbiased_over_all_rows(values: int) -> None:
-    """Every row once, both bits weighted by their chances: the mean is the truth, the variance as said."""
-    mechanism = HadamardBit(LN3, values)
-    rows = np.arange(1, mechanism.row_count + 1)
-    single = [[mechanism.estimate([bit], [row]).shares for bit in (0, 1)] for row in rows]
-    for truth in (0, values - 1):
-        told = np.array([(int(row) & (truth + 1)).bit_count() & 1 for row in rows])
-        mean = (
-            sum(0.75 * single[i][bit] + 0.25 * single[i][1 - bit] for i, bit in enumerate(told)) / rows.size
-        )
-        square = sum(
-            0.75 * single[i][bit] ** 2 + 0.25 * single[i][1 - bit] ** 2 for i, bit in enumerate(told)
-        )
-        expected = np.zeros(values)
-        expected[truth] = 1
-        np.testing.assert_allclose(mean, expected, atol=1e-9)
-        found = mechanism.estimate([0], [1])
-        variance = found.base + found.rise * expected
-        np.testing.assert_allclose(square / rows.size - mean**2, variance, atol=1e-9)
-
-
-def test_a_bit_has_exactly_its_odds() -> None:
-    mechanism = HadamardBit(LN3, 8)
-    told = mechanism.privatize(np.full(4, 2), np.full(4, 1), source=Words([0, 1, 2, 3]))
-    assert told.tolist() == [1, 1, 1, 0]  # 2 + 1 and row 1 have one bit in common
-
-
-def test_bits_of_many_people() -> None:
-    mechanism, people = HadamardBit(1, 1000), 40_000
-    rows = mechanism.assign_rows(people)
-    truths = np.repeat([5, 900], people // 2)
-    found = mechanism.estimate(mechanism.privatize(truths, rows), rows)
-    assert set(found.heavy(1e-9).tolist()) == {5, 900}
-    assert found.variances[0] == pytest.approx(mechanism.expected_error(people) ** 2, rel=0.01)
-    assert mechanism.event() == events.RandomizedAnswer(1)
-    assert mechanism.event(2) == events.Repeated(events.RandomizedAnswer(1), 2)
-
-
 @pytest.mark.parametrize(
     ("call", "code"),
     [
@@ -145,11 +99,6 @@ def test_bits_of_many_people() -> None:
         (lambda: MeanResponse(1, 0, 1).privatize(["many"]), "SF-N516"),
         (lambda: MeanResponse(1, 0, 1).privatize([]), "SF-N516"),
         (lambda: MeanResponse(1, 0, 1).estimate([2]), "SF-N502"),
-        (lambda: HadamardBit(1, 1), "SF-N503"),
-        (lambda: HadamardBit(1, 4).privatize([1, 2], [1]), "SF-N514"),
-        (lambda: HadamardBit(1, 4).privatize([1], [0]), "SF-N514"),
-        (lambda: HadamardBit(1, 4).privatize([4], [1]), "SF-N502"),
-        (lambda: HadamardBit(1, 4).estimate([0], [8]), "SF-N502"),
     ],
 )
 def test_mistakes_are_named(call, code: str) -> None:  # type: ignore[no-untyped-def]

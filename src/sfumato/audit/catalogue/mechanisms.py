@@ -116,10 +116,6 @@ def _reports(mechanism: Any, table: int, n: int) -> Any:
     return mechanism.privatize(np.full(n, table))
 
 
-def _bits(mechanism: Any, table: int, n: int) -> Any:
-    return mechanism.privatize(np.full(n, table), np.full(n, 1))
-
-
 def _rounds(mechanism: Any, table: int, n: int) -> Any:
     return mechanism.privatize(np.full((4, n), table)).T
 
@@ -248,7 +244,6 @@ def _surveys() -> list[CatalogueEntry]:
         ("RandomizedResponse", local.RandomizedResponse(2), _reports),
         ("RandomizedResponse of five", local.RandomizedResponse(2, 5), _reports),
         ("SubsetResponse", local.SubsetResponse(2, 40), _reports),
-        ("HadamardBit", local.HadamardBit(2, 40), _bits),
         ("MeanResponse", local.MeanResponse(2, 0, 1), _reports),
         ("RepeatedSurvey", twice, _rounds),
     ]
