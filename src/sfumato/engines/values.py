@@ -64,11 +64,13 @@ class Divide:
 
 
 def _written_as(tag: str) -> Callable[[Any], dict[str, Any]]:
-    """Return what writes an extreme to be hashed: without `skips`, as LEAST and GREATEST were before it.
+    """Return what writes an extreme to be hashed. `skips` is written if it is true.
 
-    So they keep their requests (docs/decisions/0025-least-and-greatest.md).
+    Requests that were hashed before there was this field had the meaning of false.
     """
-    return lambda part: {"": tag, "left": part.left, "right": part.right}
+    return lambda part: (
+        {"": tag, "left": part.left, "right": part.right} | ({"skips": True} if part.skips else {})
+    )
 
 
 @written_by(_written_as("Least"))

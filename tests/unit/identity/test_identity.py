@@ -1,8 +1,10 @@
 """What was asked before is found again, whatever was renamed since: requests, prices and labs are pinned.
 
-The files here were written by the version that wrote class names into request hashes. None is ever recorded
-anew: a difference means that people would be charged again for answers that they have. Prices may fall, where
-a tighter bound is proven, and never rise; `questions.txt` has the hashes of those in `prices.txt`.
+The files here were written by the version that wrote class names into request hashes. A difference means that
+people are charged again for answers that they have, so a request is recorded anew only if its old hash also
+stood for a question with another answer. That was so of LEAST, GREATEST and ABS (docs/decisions/0025). Prices
+may fall, where a tighter bound is proven, and never rise; `questions.txt` has the hashes of
+those in `prices.txt`.
 """
 
 from __future__ import annotations
