@@ -252,6 +252,19 @@ def test_a_charge_is_answered_once(ledger: Ledger) -> None:
     assert ledger.find_release(hash_text("q")).answer == "once"  # type: ignore[union-attr]
 
 
+def test_an_open_charge_is_taken_over_by_its_key_alone(ledger: Ledger) -> None:
+    first = ledger.charge(ask("q", key="k"), take_over=True)
+    assert ledger.charge(ask("q", key="k"), take_over=True) == first
+    assert ledger.charge(ask("q", key="other"), take_over=True) != first
+    with pytest.raises(PolicyError, match="SF-L204"):
+        ledger.charge(ask("another", key="k"), take_over=True)
+    assert isinstance(first, Charged)
+    ledger.release(first, "once")
+    again = ledger.charge(ask("q", key="k"), take_over=True)
+    assert isinstance(again, Released)
+    assert (again.answer, count(ledger)) == ("once", (2, 1))
+
+
 def test_a_charge_of_another_ledger_is_not_answered(ledger: Ledger) -> None:
     charged = charge(ledger, ask("q"))
     for forged in (

@@ -275,7 +275,7 @@ class Ledger(Protocol):
     def list_accounts(self) -> tuple[str, ...]:
         """Return every account, sorted by name."""
 
-    def charge(self, charge: Charge) -> Charged | Released:
+    def charge(self, charge: Charge, *, take_over: bool = False) -> Charged | Released:
         """Charge all accounts or none, durably, before returning; or return the answer kept from before.
 
         A request that was released before is answered from the ledger at no cost, and so is a repeated key
@@ -283,6 +283,9 @@ class Ledger(Protocol):
         (SF-L107) and charges nothing; a later call returns the answer once it is kept. A key belongs to the
         accounts that pay: under other accounts, the same text is another key. All accounts must exist even
         for a kept answer, since someone without an account may not see what others paid for.
+
+        With `take_over` the open charge of a repeated key is returned instead of SF-L107. Use it only if
+        every holder of the charge would keep the same answer: `release` takes the first and refuses the rest.
         """
 
     def release(self, charged: Charged, answer: str) -> Released:

@@ -127,9 +127,11 @@ class StoredLedger(ABC):
         with self._reading() as (_, books):
             return tuple(sorted(books.accounts))
 
-    def charge(self, charge: Charge) -> Charged | Released:
+    def charge(self, charge: Charge, *, take_over: bool = False) -> Charged | Released:
         self._database.require_text(*charge.accounts, charge.key or "", charge.neighbours or "")
         done = self._write("charge", lambda transaction: transaction.charge(charge))
+        if take_over and isinstance(done, PendingAnswer) and done.charged.head:
+            return done.charged
         # Most charges are new, and `_settle` has nothing to do for them.
         return done if isinstance(done, Charged) else self._settle(charge, done)
 

@@ -52,6 +52,8 @@ class KeptAnswer:
 class PendingAnswer:
     """A charge under the same key exists and has no answer yet."""
 
+    charged: Charged
+
 
 class Transaction:
     """Entries to write after the newest one in the books. `alone` says that one job makes all of them."""
@@ -261,7 +263,9 @@ class Transaction:
             raise PolicyError("SF-L204", "This key was used for another question.", try_="a new key")
         if keyed in books.releases:
             return KeptAnswer(keyed)
-        return PendingAnswer() if answered is None else KeptAnswer(answered)
+        if answered is not None:
+            return KeptAnswer(answered)
+        return PendingAnswer(Charged(keyed, books.heads.get(keyed, ""), charge.cost, charge.request))
 
     def _resume(self, charge: Charge, seq: int) -> Charged:
         """Take over a charge for which nothing was read. Its former holder can no longer answer it."""

@@ -118,7 +118,7 @@ class StreamDoor:
         charge = self._payer.make_charge(plan, self._text, f"stream {plan.request}")
         if plan.resolved.question.series is not None:
             charge = replace(charge, about={**charge.about, "series": plan.resolved.question.series})
-        charged = ledger.find_charge(charge) or ledger.charge(charge)
+        charged = ledger.charge(charge, take_over=True)
         if isinstance(charged, Charged):
             mechanism = write_mechanism(plan.mechanism)
             before = None if self._earlier is None else self._earlier._state
@@ -223,7 +223,7 @@ class StreamDoor:
             key=f"tick {tick} of {self._plan.request}",
             neighbours=self._plan.table.relation,
         )
-        charged = self._ledger.find_charge(charge) or self._ledger.charge(charge)
+        charged = self._ledger.charge(charge, take_over=True)
         if isinstance(charged, Charged):
             charged = self._ledger.release(charged, self._state.read_answer(tick))
         return ReleasedTick.read(charged.answer)

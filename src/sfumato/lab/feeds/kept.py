@@ -39,7 +39,7 @@ class KeptLedger:
             return _refuse
         return getattr(self._ledger, name)
 
-    def charge(self, charge: Charge) -> Released:
+    def charge(self, charge: Charge, *, take_over: bool = False) -> Released:
         """Return the kept answer to a request, or refuse it. Whoever pays has an account, as in a charge."""
         for account in charge.accounts:
             self._ledger.read_budget(account)

@@ -23,7 +23,7 @@ class KeptOnlyLedger:
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
 
-    def charge(self, charge: Charge) -> Released:
+    def charge(self, charge: Charge, *, take_over: bool = False) -> Released:
         """Return the kept answer, or refuse."""
         known = self._ledger.find_release(charge.request, hash_reads(_list_identities(charge)))
         if known is None:

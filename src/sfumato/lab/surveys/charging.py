@@ -50,7 +50,7 @@ def charge_round(ledger: Ledger, terms: SurveyTerms, identity: str, number: int)
     """Charge a round, durably, unless that was done before; return the number of its entry."""
     charge = _make_charge(terms, identity, number)
     # The identity is random and kept before the charge, so an open charge of this name is our own.
-    charged = ledger.find_charge(charge) or ledger.charge(charge)
+    charged = ledger.charge(charge, take_over=True)
     return charged.seq
 
 

@@ -199,13 +199,13 @@ def _find_relation(contents: CatalogContents, asked: ForeignRelease) -> str:
 def _settle(ledger: Ledger, charge: Charge) -> Released:
     """Charge and keep the description as the answer. After a crash between the two, the same key goes on."""
     answer = canonical_json({"about": charge.about})
+    was_charged = ledger.find_charge(charge) is not None
     # Everyone who holds the charge would keep the same answer, so an open one may be taken over.
-    open_ = ledger.find_charge(charge)
-    charged = open_ or ledger.charge(charge)
+    charged = ledger.charge(charge, take_over=True)
     if isinstance(charged, Released):
         return charged
     try:
-        return replace(ledger.release(charged, answer), replayed=open_ is not None)
+        return replace(ledger.release(charged, answer), replayed=was_charged)
     except LedgerError:
         # Another call with the same key may have kept it meanwhile.
         kept = ledger.find_release(charge.request)

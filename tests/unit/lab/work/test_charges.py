@@ -130,6 +130,22 @@ def test_threads_with_one_key_are_charged_once(lab: sf.Lab) -> None:
     assert lab.verify().releases == 1
 
 
+def test_a_call_that_comes_between_charge_and_release_is_told_the_same(
+    lab: sf.Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inner = []
+
+    def call_again(name: str) -> None:
+        if name == "charge:durable":
+            monkeypatch.setattr(failpoints, "reach", lambda name: None)
+            inner.append(spend(lab, sf.privacy.Pure(0.5), key="k"))
+
+    monkeypatch.setattr(failpoints, "reach", call_again)
+    outer = spend(lab, sf.privacy.Pure(0.5), key="k")
+    assert inner[0].entry == outer.entry
+    assert (lab.verify().charges, lab.verify().releases) == (1, 1)
+
+
 def test_a_crash_after_the_charge_is_finished_by_the_same_key(
     lab: sf.Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
