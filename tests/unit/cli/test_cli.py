@@ -64,7 +64,11 @@ def test_quote_ask_and_ask_again(lab: str) -> None:
     first = _json(run("ask", COUNT, "--lab", lab, "--epsilon", "0.5", "--json"))
     again = _json(run("ask", COUNT, "--lab", lab, "--epsilon", "0.5", "--json"))
     assert first["columns"] == again["columns"]  # type: ignore[index]
-    assert again["receipt"]["replayed"]  # type: ignore[index]
+    assert first["receipt"]["charged"] == "ε = 0.5"  # type: ignore[index]
+    assert again["receipt"] == {**first["receipt"], "replayed": True}  # type: ignore[index]
+    told = run("ask", COUNT, "--lab", lab, "--epsilon", "0.5").stdout
+    entry = first["receipt"]["entry"]  # type: ignore[index]
+    assert f"Free: the same answer as in ledger entry {entry}, which was charged ε = 0.5" in told
     left = _json(run("budget", "--lab", lab, "--json"))
     assert left["population:patient_id"]["left_epsilon"] == 0.5  # type: ignore[index]
 

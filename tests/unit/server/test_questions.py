@@ -10,6 +10,7 @@ import pytest
 
 from serving import COUNT, ServedClinic, make_rows, serve_clinic
 from sfumato.errors import PolicyError
+from sfumato.server.pages.release_view import list_receipt
 
 
 def test_a_quote_spends_nothing(clinic: ServedClinic) -> None:
@@ -30,11 +31,14 @@ def test_a_release_is_charged_once_and_kept(clinic: ServedClinic) -> None:
     again = clinic.ask(epsilon=0.53, key="one").json()
     assert first["columns"]["ward"] == ["A", "B", "C", None]
     assert first["columns"] == again["columns"]
-    assert (first["receipt"]["replayed"], again["receipt"]["replayed"]) == (False, True)
+    assert (first["receipt"]["replayed"], first["receipt"]["charged"]) == (False, "ε = 0.53")
+    assert again["receipt"] == {**first["receipt"], "replayed": True}
     other = clinic.ask("SELECT COUNT(*) AS n FROM visits", epsilon=0.5, key="one")
     assert (other.status_code, other.json()["code"]) == (409, "SF-L204")
     kept = clinic.send("GET", f"/api/releases/{first['entry']}").json()
     assert kept["answer"]["columns"] == first["columns"]
+    assert kept["answer"]["receipt"]["charged"] == "ε = 0.53"
+    assert ("charged", "ε = 0.53") in list_receipt(kept["answer"])
     assert kept["question"] == {"sql": COUNT}
     listed = clinic.send("GET", "/api/releases").json()["releases"]
     assert first["entry"] in [each["entry"] for each in listed]

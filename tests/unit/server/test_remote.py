@@ -104,6 +104,7 @@ def test_tables_are_the_same(clinic: LoopbackClinic, remote: RemoteSession, kind
     if kind != "union":
         assert local.receipt.replayed
         assert not far.receipt.replayed
+        assert local.receipt.to_dict() == {**far.receipt.to_dict(), "replayed": True}
         assert far.interval(0.95) == local.interval(0.95)
         assert far.interval(0.8) == local.interval(0.8)
         assert far.plot().spec == local.plot().spec

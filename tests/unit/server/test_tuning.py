@@ -50,7 +50,7 @@ def test_tuning_is_priced_charged_once_and_named_by_the_question(clinic: ServedC
     again = send(clinic, "/api/tune", {**TUNE, "key": "two"}).json()
     assert clinic.lab.ledger.verify().charges == before + 1
     assert {**again["picked"], "receipt": None} == {**picked["picked"], "receipt": None}
-    assert again["picked"]["receipt"]["charged"] == "nothing"
+    assert again["picked"]["receipt"] == {**picked["picked"]["receipt"], "replayed": True}
     assert picked["question"] == tuned
     local = clinic.lab.session("ada").question(SUM).tune(epsilon=0.25, for_epsilon=2)
     assert picked["picked"]["picked"] == str(local.picked)

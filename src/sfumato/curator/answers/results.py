@@ -26,7 +26,9 @@ class Receipt:
     table: str
     unit: str
     charged: str
+    """What the answer cost when it was released first."""
     replayed: bool
+    """Whether it was released before, so that this call was free of charge."""
     guess: float | None = None
     """Largest chance that a guess about one unit is right by this answer alone, from 50:50; None where the
     price does not tell."""
@@ -36,12 +38,11 @@ class Receipt:
     @classmethod
     def of(cls, plan: Plan[Any, Any], released: Released) -> Receipt:
         """Return the receipt of what the ledger released for a plan."""
-        paid = "nothing" if released.replayed else plan.charged
         table = plan.table
         signed = None if released.signed is None else released.signed.to_dict()
         whose = (table.name, table.population)
         guess = event_success(plan.event)
-        return cls(released.seq, released.head, *whose, paid, released.replayed, guess, signed)
+        return cls(released.seq, released.head, *whose, plan.charged, released.replayed, guess, signed)
 
     def to_dict(self) -> dict[str, Any]:
         """Return all of it, ready for JSON."""
@@ -66,7 +67,7 @@ class Receipt:
     def sentence(self) -> str:
         """Return what was charged, and where it is written."""
         if self.replayed:
-            return f"Free: the same answer as in ledger entry {self.entry}"
+            return f"Free: the same answer as in ledger entry {self.entry}, which was charged {self.charged}"
         return f"Charged {self.charged} to {self.unit} (ledger entry {self.entry})"
 
 
