@@ -9,7 +9,7 @@ import signal
 import sys
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy.random  # noqa: F401  draws when it is imported, which must not shift the draws of a test
 import pytest
@@ -43,12 +43,29 @@ LONG = ("spark", "web", "tests/docs/test_snippets.py", "tests/unit/synth/images/
 """Groups to start with, so that no worker is left with a long one at the end."""
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """Let workers exit by themselves. After 10 s xdist would kill them, and leave their temporary folders."""
-    if config.pluginmanager.hasplugin("xdist"):
-        from xdist.workermanage import NodeManager
+SECONDS_TO_EXIT = 300
 
-        NodeManager.EXIT_TIMEOUT = 300
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let workers exit by themselves, so that their exit handlers remove what they hold.
+
+    xdist kills a worker after 10 s, and a worker that is still busy when it is told to exit ends itself after
+    15 s. On a busy machine both are too short.
+    """
+    if not config.pluginmanager.hasplugin("xdist"):
+        return
+    from execnet.gateway_base import WorkerGateway
+    from xdist.workermanage import NodeManager
+
+    NodeManager.EXIT_TIMEOUT = SECONDS_TO_EXIT
+    interrupt = WorkerGateway._terminate_execution
+
+    def wait_then_interrupt(gateway: Any) -> None:
+        gateway._execpool.trigger_shutdown()
+        gateway._execpool.waitall(SECONDS_TO_EXIT)
+        interrupt(gateway)
+
+    WorkerGateway._terminate_execution = wait_then_interrupt
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
