@@ -100,11 +100,11 @@ def test_all_engines_remember_the_same_and_leave_out_the_same(
     engine: str, load_source: Callable[[pa.Table], Any], tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     lab = sf.create(tmp_path / "lab")
-    report = lab.register("visits", load_source(make_source(YEARS[0])), **SAID)
+    report = lab.register("visits", load_source(make_source(YEARS[0])), **SAID, confirm_losses=True)
     # Spark takes seconds for each, however few rows there are.
     for year, places in enumerate(YEARS[:2] if engine == "Spark" else YEARS):
         if year:
-            report = lab.advance("visits", load_source(make_source(places)))
+            report = lab.advance("visits", load_source(make_source(places)), confirm_losses=True)
         assert report is not None
         kept = [places[who] for who in sorted(KEPT[year])]
         assert report.survey.moved == len(places) - len(kept)
@@ -138,5 +138,5 @@ def test_all_engines_remember_the_same_and_leave_out_the_same(
     # No bound is bought for a snapshot that there cannot be.
     for more in ({}, {"max_rows": sf.choose(epsilon=50)}):
         with pytest.raises(EngineError, match="SF-C248"):
-            lab.advance("visits", load_source(make_source(YEARS[0])), **more)
+            lab.advance("visits", load_source(make_source(YEARS[0])), **more, confirm_losses=True)
     assert lab.ledger.verify() == before

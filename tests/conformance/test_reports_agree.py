@@ -14,6 +14,7 @@ import pytest
 
 import sfumato as sf
 from conformance.both_engines import load
+from sfumato.errors import UsageError
 
 ROWS = pa.table(
     {
@@ -80,6 +81,7 @@ def source(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     return ROWS
 
 
+@pytest.mark.usefixtures("usual_losses")
 def test_a_report_counts_what_a_declaration_does(source: Any, tmp_path: Path) -> None:
     lab = sf.create(tmp_path / "lab")
     with pytest.warns(sf.errors.StewardWarning, match=r"'sex': 6 values \(100 %\) not in its list") as warned:
@@ -87,11 +89,71 @@ def test_a_report_counts_what_a_declaration_does(source: Any, tmp_path: Path) ->
     assert len(warned) == 1
     assert lab.tables() == ()
     assert not list(lab.folder.glob("snapshots/*"))
+    with pytest.raises(UsageError, match=r"'sex': 6 values \(100 %\) not in its list") as refused:
+        lab.register("people", source, **SAID)
+    assert refused.value.code == "SF-C249"
+    assert "'text_day': 2 values (33 %) not readable as a date" in str(refused.value)
+    assert lab.tables() == ()
+    assert not list(lab.folder.glob("snapshots/*.duckdb"))
     with pytest.warns(sf.errors.StewardWarning, match="may not fit"):
-        registered = lab.register("people", source, **SAID)
+        registered = lab.register("people", source, **SAID, confirm_losses=True)
     found = checked.to_dict()
     assert registered is not None
     assert found == registered.to_dict()
     assert {name: tuple(counts.values()) for name, counts in found["columns"].items()} == COUNTS
     assert (found["rows"], found["rows_without_unit"], found["units"]) == (9, 2, 4)
     assert (found["units_with_too_many_rows"], found["rows_beyond_max_rows"]) == (1, 1)
+
+
+VARYING = pa.table(
+    {
+        "who": ["a", "a", "b", "b", "c", "d", "d", None, None],
+        "sex": ["M", "F", "M", "M", "F", "M", None, "M", "F"],
+        "born": [1990, 1990, 1980, 1981, 1970, 1960, 1960, 1, 2],
+        "age": [30.0, 30.0, 200.0, 300.0, 5.0, 1.0, 1.0, 9.0, 8.0],
+        "note": ["x", "x", None, None, "y", "v", "w", "a", "b"],
+    }
+)
+CONSTANT: dict[str, Any] = {
+    "unit": sf.Unit("who", max_rows=2),
+    "columns": {
+        "sex": sf.one_of("M", "F", constant=True),
+        "born": sf.between(1900, 2000, step=1, constant=True),
+        "age": sf.between(0, 110, constant=True),
+        "note": sf.text(constant=True),
+    },
+    "budget": sf.Budget(epsilon=1),
+}
+
+
+@pytest.fixture(params=["arrow", "postgres", pytest.param("spark", marks=pytest.mark.slow)])
+def varying(request: pytest.FixtureRequest) -> Any:
+    if request.param == "spark":
+        return request.getfixturevalue("spark").createDataFrame(VARYING)
+    if request.param == "postgres":
+        address, name = request.getfixturevalue("postgres"), f"rows_{secrets.token_hex(4)}"
+        load(address, name, VARYING)
+        return f"{address}#public.{name}"
+    return VARYING
+
+
+def test_units_that_break_a_constant_column_are_counted_and_must_be_confirmed(
+    varying: Any, tmp_path: Path
+) -> None:
+    """By hand: a has two sexes, d has one and a missing one; b has two years; the ages of b are both 110."""
+    lab = sf.create(tmp_path / "lab")
+    with pytest.raises(UsageError) as refused:
+        lab.register("people", varying, **CONSTANT)
+    assert refused.value.code == "SF-C249"
+    several = "The value of one row counts for all of them."
+    assert refused.value.facts["losses"].splitlines() == [
+        f"'sex' is declared constant, but 2 units (50 %) have several values. {several}",
+        f"'born' is declared constant, but 1 unit (25 %) has several values. {several}",
+        f"'note' is declared constant, but 1 unit (25 %) has several values. {several}",
+    ]
+    assert lab.tables() == ()
+    with pytest.warns(sf.errors.StewardWarning, match="'sex' is declared constant"):
+        report = lab.register("people", varying, **CONSTANT, confirm_losses=True)
+    assert report is not None
+    counts = {name: each["varying_units"] for name, each in report.to_dict()["columns"].items()}
+    assert counts == {"sex": 2, "born": 1, "age": 0, "note": 1}

@@ -78,9 +78,9 @@ class Neighbours:
         source = draw_visits(self.draw)
         before = self.lab.table("visits") if self.homes else None
         if before is None:
-            self.lab.register("visits", source, unit=UNIT, columns=COLUMNS)
+            self.lab.register("visits", source, unit=UNIT, columns=COLUMNS, confirm_losses=True)
         else:
-            self.lab.advance("visits", source)
+            self.lab.advance("visits", source, confirm_losses=True)
         self._prepare(source, self.lab.table("visits"), before)
         self._note_homes()
 

@@ -54,6 +54,11 @@ side_share_option = click.option(
     show_default=True,
     help="Part of δ for discovered keys and for runs that are priced as (ε, δ).",
 )
+confirm_option = click.option(
+    "--confirm-losses",
+    is_flag=True,
+    help="Accept columns that lose more than 5 % of their values, or are constant for some units only.",
+)
 source_argument = click.argument("source", type=PathOrAddress(exists=True, dir_okay=False))
 
 
@@ -178,11 +183,14 @@ def check(name: str, source: str, folder: str, as_json: bool, said: dict[str, An
 @source_argument
 @lab_option
 @declaration_options
+@confirm_option
 @as_json
-def add(name: str, source: str, folder: str, as_json: bool, said: dict[str, Any]) -> None:
+def add(
+    name: str, source: str, folder: str, as_json: bool, said: dict[str, Any], confirm_losses: bool
+) -> None:
     """Register SOURCE (a parquet or csv file, or postgresql://…#schema.table) as table NAME."""
     lab = sf.open(folder)
-    report = lab.register(name, source, **said)
+    report = lab.register(name, source, **said, confirm_losses=confirm_losses)
     _show_prepared(lab.table(name), report, as_json)
 
 
@@ -203,14 +211,29 @@ def add(name: str, source: str, folder: str, as_json: bool, said: dict[str, Any]
     is_flag=True,
     help="Begin anew which region each unit keeps; all regions go on from the largest total.",
 )
+@confirm_option
 @as_json
 def advance(
-    name: str, source: str, folder: str, max_rows: Any, through: Any, forget_regions: bool, as_json: bool
+    name: str,
+    source: str,
+    folder: str,
+    max_rows: Any,
+    through: Any,
+    forget_regions: bool,
+    confirm_losses: bool,
+    as_json: bool,
 ) -> None:
     """Replace the snapshot of table NAME by a new one from SOURCE. The budget stays as it is."""
     lab = sf.open(folder)
     said = {column: parse_bound(value) for column, value in through}
-    report = lab.advance(name, source, max_rows=max_rows, through=said, forget_regions=forget_regions)
+    report = lab.advance(
+        name,
+        source,
+        max_rows=max_rows,
+        through=said,
+        forget_regions=forget_regions,
+        confirm_losses=confirm_losses,
+    )
     _show_prepared(lab.table(name), report, as_json)
 
 

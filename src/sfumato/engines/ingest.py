@@ -246,14 +246,38 @@ def write_unit_survey(preparation: Preparation, identifiers: str) -> str:
         FROM (SELECT count(*) AS of_unit FROM ({identifiers}) AS named GROUP BY unit) AS counted"""  # noqa: S608
 
 
+def write_varying_survey(preparation: Preparation, stored: str) -> str:
+    """Write the counts of units with several values, one count for each column in `preparation.constant`.
+
+    `stored` selects the unit and the stored columns c0, … of every row that has a unit. A missing value
+    next to another one counts as a second value.
+    """
+    declared = [column.name for column in preparation.columns]
+    places = [f"c{declared.index(name)}" for name in preparation.constant]
+    varies = [
+        f"min({place}) < max({place}) OR (count({place}) > 0 AND count({place}) < count(*)) AS {place}"
+        for place in places
+    ]
+    return f"""
+        SELECT {", ".join(map(_write_count, places))}
+        FROM (SELECT {", ".join(varies)} FROM ({stored}) AS every GROUP BY unit) AS of_units"""  # noqa: S608
+
+
 def read_survey(
-    preparation: Preparation, counts: Sequence[int | None], of_units: Sequence[int | None] | None
+    preparation: Preparation,
+    counts: Sequence[int | None],
+    of_units: Sequence[int | None] | None,
+    varying: Sequence[int | None] = (),
 ) -> SourceSurvey:
     """Return the survey that these counts are. Sums over no row come as None."""
     rows, without, *rest = (count or 0 for count in counts)
     units, crowded, dropped = (None, 0, 0) if of_units is None else (count or 0 for count in of_units)
+    several = dict(zip(preparation.constant, (count or 0 for count in varying), strict=bool(varying)))
     columns = tuple(
-        ColumnSurvey(column.name, *rest[4 * i : 4 * i + 4]) for i, column in enumerate(preparation.columns)
+        ColumnSurvey(column.name, missing, unreadable, below, above, several.get(column.name, 0))
+        for column, missing, unreadable, below, above in zip(
+            preparation.columns, rest[::4], rest[1::4], rest[2::4], rest[3::4], strict=True
+        )
     )
     return SourceSurvey(rows, without, units, crowded or 0, dropped or 0, columns)
 

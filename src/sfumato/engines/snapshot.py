@@ -104,6 +104,8 @@ class ColumnSurvey:
     below: int
     above: int
     """Rows beyond a bound, which count as the bound."""
+    varying: int = 0
+    """Units whose rows have several values, in a column that is declared to have one for each unit."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,7 +52,10 @@ class SfumatoError(Exception):
         facts = self.labelled_facts()
         width = max((len(label) for label in facts), default=0)
         lines = [f"{self.code}  {self.sentence}"]
-        lines += [f"  {label.ljust(width)}  {fact}" for label, fact in facts.items()]
+        indent = " " * (width + 4)
+        lines += [
+            f"  {label.ljust(width)}  {fact}".replace("\n", f"\n{indent}") for label, fact in facts.items()
+        ]
         return "\n".join(lines)
 
     def labelled_facts(self) -> dict[str, str]:

@@ -43,7 +43,8 @@ def lab(tmp_path: Path) -> Path:
 
 def add(folder: Path, *more: str) -> Result:
     source, schema = str(folder / "visits.parquet"), str(folder / "visits.toml")
-    return run("table", "add", "visits", source, "--lab", str(folder / "lab"), "--schema", schema, *more)
+    place = ("--lab", str(folder / "lab"), "--confirm-losses")  # wards D to F are not in the list
+    return run("table", "add", "visits", source, *place, "--schema", schema, *more)
 
 
 def test_a_schema_says_it_all(lab: Path) -> None:
@@ -64,10 +65,15 @@ def test_a_wrong_schema_is_refused_with_its_place(lab: Path) -> None:
     assert "visits.toml: columns.age.between: " in refused.stderr
 
 
+@pytest.mark.usefixtures("usual_losses")
 def test_advance_and_drop(lab: Path) -> None:
     assert add(lab).exit_code == 0
     folder, source = str(lab / "lab"), str(lab / "visits.parquet")
-    advanced = run("table", "advance", "visits", source, "--lab", folder, "--max-rows", "5", "--json")
+    refused = run("table", "advance", "visits", source, "--lab", folder, "--max-rows", "5")
+    assert refused.exit_code == 2
+    assert "'ward': " in refused.stderr
+    more = ("--max-rows", "5", "--confirm-losses", "--json")
+    advanced = run("table", "advance", "visits", source, "--lab", folder, *more)
     assert json.loads(advanced.stdout)["snapshot"] == 2
     assert json.loads(advanced.stdout)["unit"]["max_rows"] == 5
     assert run("table", "drop", "visits", "--lab", folder).exit_code == 0
@@ -76,6 +82,7 @@ def test_advance_and_drop(lab: Path) -> None:
 
 
 @pytest.mark.filterwarnings("default")
+@pytest.mark.usefixtures("usual_losses")
 def test_a_check_shows_what_a_declaration_does_and_stores_nothing(lab: Path) -> None:
     declared = ("--unit", "patient_id", "--max-rows", "2", "--one-of", "ward", "1,2", "--epsilon", "1")
     place = (str(lab / "visits.parquet"), "--lab", str(lab / "lab"))
@@ -83,8 +90,12 @@ def test_a_check_shows_what_a_declaration_does_and_stores_nothing(lab: Path) -> 
     assert checked.exit_code == 0, checked.output
     assert "visits: 200 rows of 50 units (patient_id) read." in checked.stdout
     assert "'ward': 200 values (100 %) not in its list, counted as missing." in checked.stderr
+    refused = run("table", "add", "visits", *place, *declared)
+    assert refused.exit_code == 2
+    assert "'ward': 200 values (100 %) not in its list" in refused.stderr
+    assert "--confirm-losses" in refused.stderr
     assert json.loads(run("table", "list", "--lab", str(lab / "lab"), "--json").stdout) == []
-    added = json.loads(run("table", "add", "visits", *place, *declared, "--json").stdout)
+    added = json.loads(run("table", "add", "visits", *place, *declared, "--json", "--confirm-losses").stdout)
     assert added["report"]["columns"]["ward"]["unlisted"] == 200
 
 
@@ -118,7 +129,9 @@ def test_regions_are_declared_in_the_shell(lab: Path) -> None:
     declared = ("--unit", "patient_id", "--max-rows", "2", "--one-of", "ward", "A,B", "--region", "ward")
     declared += ("--between", "age", "0", "110", "--constant", "age", "--between", "cost", "0", "9")
     budget = ("--epsilon", "1", "--delta", "1e-6", "--side-share", "0.25")
-    added = json.loads(run("table", "add", "visits", *place, *declared, *budget, "--json").stdout)
+    added = json.loads(
+        run("table", "add", "visits", *place, *declared, *budget, "--json", "--confirm-losses").stdout
+    )
     assert added["unit"]["regions"] == ["ward"]
     constant = {name for name, column in added["columns"].items() if column.get("constant")}
     assert constant == {"ward", "age"}
@@ -142,7 +155,7 @@ def test_the_share_of_side_delta_is_said_and_shown(lab: Path) -> None:
     folder, source = str(lab / "lab"), str(lab / "visits.parquet")
     said = ("--unit", "patient_id", "--max-rows", "20", "--one-of", "ward", "A,B,C")
     budget = ("--epsilon", "1", "--delta", "1e-6", "--side-share", "0.9")
-    added = run("table", "add", "visits", source, "--lab", folder, *said, *budget)
+    added = run("table", "add", "visits", source, "--lab", folder, *said, *budget, "--confirm-losses")
     assert added.exit_code == 0, added.output
     shown = run("budget", "--lab", folder)
     assert "side δ: 9e-07 of 9e-07 remaining" in shown.stdout, shown.output

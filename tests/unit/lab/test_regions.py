@@ -318,7 +318,7 @@ def test_rows_that_disagree_count_in_the_region_of_the_first(tmp_path: Path) -> 
         {"id": [1, 1, 1], "ward": ["A", "B", "C"], "sex": ["f"] * 3, "cost": [1.0] * 3, "note": ["x"] * 3}
     )
     lab = sf.create(tmp_path / "lab")
-    lab.register("visits", rows, **{**SAID, "budget": sf.Budget(epsilon=1000)})
+    lab.register("visits", rows, **{**SAID, "budget": sf.Budget(epsilon=1000)}, confirm_losses=True)
     found = [
         lab.session().sql(f"SELECT COUNT(*) AS n FROM visits WHERE ward = '{ward}'").release(epsilon=900)
         for ward in "ABC"

@@ -142,7 +142,9 @@ def test_the_next_snapshot_has_the_same_promises_and_budget(visits: sf.Lab) -> N
 
 
 def test_the_next_snapshot_may_have_other_promises(visits: sf.Lab) -> None:
-    visits.advance("visits", VISITS, columns={"x": sf.between(0, 3, constant=True)}, max_rows=3)
+    visits.advance(
+        "visits", VISITS, columns={"x": sf.between(0, 3, constant=True)}, max_rows=3, confirm_losses=True
+    )
     table = visits.table("visits")
     assert list(table.columns) == ["x"]
     assert table.is_constant("x")

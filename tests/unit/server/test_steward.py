@@ -46,6 +46,7 @@ def register(
     clinic: ServedClinic, name: str, source: dict[str, str], path: str = "/api/tables", **more: Any
 ) -> Any:
     body = {"name": name, "source": source} | (more or {"declaration": DECLARED})
+    body |= {"confirm_losses": True} if path == "/api/tables" else {}
     return clinic.send("POST", path, "steward", json=body)
 
 
@@ -64,7 +65,8 @@ def test_regions_and_the_part_of_delta_are_declared_over_http(clinic: ServedClin
     account = clinic.send("GET", "/api/budget", "steward").json()["accounts"]["population:guests"]
     assert set(account["regions"]) == {"no region", "kind=a", "kind=b"}
     assert (account["side_delta"], account["pinned"]) == (2.5e-7, True)
-    place, source = "/api/tables/guests/advance", {"source": {"path": "deep/events.parquet"}}
+    place = "/api/tables/guests/advance"
+    source = {"source": {"path": "deep/events.parquet"}, "confirm_losses": True}
     report = clinic.send("POST", place, "steward", json=source).json()
     assert '"units_in_another_region": 0' in json.dumps(report)
     (snapshot,) = (clinic.lab.folder / "snapshots").glob("guests-*.duckdb")
@@ -89,7 +91,8 @@ def test_a_table_from_a_folder_of_the_machine(clinic: ServedClinic) -> None:
     assert made["report"]["columns"]["size"]["above"] == 1
     shown = clinic.send("GET", "/api/tables/events", "steward").json()
     assert [each["type"] for each in shown["columns"]] == ["date", "text", "number"]
-    moved = clinic.send("POST", "/api/tables/events/advance", "steward", json={"source": source})
+    again = {"source": source, "confirm_losses": True}
+    moved = clinic.send("POST", "/api/tables/events/advance", "steward", json=again)
     assert moved.json()["report"]["rows"] == 3
     assert clinic.send("GET", "/api/tables/events", "steward").json()["snapshot"] == 2
     assert register(clinic, "events", source).json()["code"] == "SF-C110"

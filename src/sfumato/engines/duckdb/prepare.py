@@ -49,6 +49,7 @@ from sfumato.engines.ingest import (
     write_stayers,
     write_survey,
     write_unit_survey,
+    write_varying_survey,
 )
 from sfumato.engines.snapshot import GraphPreparation, StoredCodes, StoredText, StoredTime, find_reach
 from sfumato.files.durable import rename_path, sync_path
@@ -196,7 +197,11 @@ def _survey(connection: DuckDBPyConnection, preparation: Preparation, rows: Sour
         return read_survey(preparation, found, None)
     named = f"SELECT {write_as_text('s0', rows.kinds[0])} AS unit FROM {rows.relation}"  # noqa: S608
     units = write_unit_survey(preparation, f"SELECT unit FROM ({named}) WHERE unit <> ''")  # noqa: S608
-    return read_survey(preparation, found, connection.execute(units).fetchall()[0])
+    of_units = connection.execute(units).fetchall()[0]
+    if not preparation.constant:
+        return read_survey(preparation, found, of_units)
+    varying = write_varying_survey(preparation, _gridded(preparation, rows.relation, rows.kinds))
+    return read_survey(preparation, found, of_units, connection.execute(varying).fetchall()[0])
 
 
 def _refuse_rounded_identifiers(connection: DuckDBPyConnection, name: str) -> None:

@@ -26,6 +26,7 @@ from sfumato.engines.ingest import (
     write_stayers,
     write_survey,
     write_unit_survey,
+    write_varying_survey,
 )
 from sfumato.engines.postgres.connection import open_writer
 from sfumato.engines.postgres.rights import missing_rights, require_rights
@@ -113,7 +114,11 @@ def _survey(connection: Connection[Any], preparation: Preparation, rows: SourceS
         return read_survey(preparation, found, None)
     named = f"SELECT {write_as_text('s0', rows.kinds[0])} AS unit FROM {rows.relation}"  # noqa: S608
     units = write_unit_survey(preparation, f"SELECT unit FROM ({named}) AS every WHERE unit <> ''")  # noqa: S608
-    return read_survey(preparation, found, connection.execute(units.encode()).fetchall()[0])
+    of_units = connection.execute(units.encode()).fetchall()[0]
+    if not preparation.constant:
+        return read_survey(preparation, found, of_units)
+    varying = write_varying_survey(preparation, _stored(preparation, rows.relation, rows.kinds))
+    return read_survey(preparation, found, of_units, connection.execute(varying.encode()).fetchall()[0])
 
 
 def remove_snapshot(connection: Connection[Any], schema: str, snapshot: str) -> None:
@@ -151,13 +156,17 @@ def _drop(connection: Connection[Any], schema: str, snapshot: str) -> None:
 
 
 def _gridded(preparation: Preparation, relation: str, kinds: tuple[Kind, ...]) -> str:
+    return f"CREATE TEMP TABLE gridded ON COMMIT DROP AS {_stored(preparation, relation, kinds)}"
+
+
+def _stored(preparation: Preparation, relation: str, kinds: tuple[Kind, ...]) -> str:
     """Write stored columns in layers that OFFSET 0 keeps apart: what is used often is computed once."""
     stored = [
         f"{LAYERS.store_column(column, _place(i, column))} AS c{i}"
         for i, column in enumerate(preparation.columns)
     ]
     return f"""
-        CREATE TEMP TABLE gridded ON COMMIT DROP AS SELECT {", ".join(["unit", *stored])}
+        SELECT {", ".join(["unit", *stored])}
         {_layers(preparation, relation, kinds)} WHERE unit <> ''"""
 
 

@@ -24,6 +24,7 @@ from sfumato.engines.ingest import (
     write_stayers,
     write_survey,
     write_unit_survey,
+    write_varying_survey,
 )
 from sfumato.engines.snapshot import StoredCodes, StoredText, find_reach
 from sfumato.engines.spark.places import hash_name
@@ -128,7 +129,12 @@ def _survey(
     if preparation.unit is None:
         return read_survey(preparation, found, None)
     units = write_unit_survey(preparation, _identifiers(preparation, kinds).format(source=relation))
-    return read_survey(preparation, found, _fetch_counts(session, units))
+    of_units = _fetch_counts(session, units)
+    if not preparation.constant:
+        return read_survey(preparation, found, of_units)
+    stored = _gridded(preparation, kinds, lists).format(source=relation)
+    varying = _fetch_counts(session, write_varying_survey(preparation, stored))
+    return read_survey(preparation, found, of_units, varying)
 
 
 def _fetch_counts(session: SparkSession, query: str) -> list[int | None]:

@@ -96,6 +96,7 @@ class TableDesk(ABC):
         rows: int | None = None,
         schema: str | Path | None = None,
         twin: Twin | None = None,
+        confirm_losses: bool = False,
     ) -> SourceReport | None:
         """Prepare a table and open its budget. Return what the declaration does to the source's rows.
 
@@ -107,6 +108,9 @@ class TableDesk(ABC):
         public, which must then be `rows`.
         `twin=sf.synth.Twin()` publishes a stand-in for nothing, `twin=sf.synth.Twin(rho=0.01)` one that is
         charged for once the table is there: analysts get it by `s.twin(name)`.
+        A declaration that does not fit the source is refused: a column that loses more than 5 % of its
+        values, or a constant column in which a unit has several values. The error names the losses, and
+        `confirm_losses=True` accepts them.
         With sf.Node or sf.Edge as the unit the source is a list of edges, which `s.graph(name)` asks about.
         The report has exact counts of protected rows: it is for the steward alone, and is kept nowhere. Of a
         graph there is none.
@@ -114,9 +118,9 @@ class TableDesk(ABC):
         said = combine_schema(Schema(unit, dict(columns or {}), budget, neighbours, rows), schema)
         with self._changing():
             accounts = self.ledger.list_accounts()
-            said, chosen = self._bought(name, said, source)
+            said, chosen = self._bought(name, said, source, confirmed=confirm_losses)
             table, agreed = self._declared(name, said)
-            prepared, report = self._prepared(table.with_chosen(chosen), source)
+            prepared, report = self._prepared(table.with_chosen(chosen), source, confirmed=confirm_losses)
             # Before the table appears: no question may come without an account to charge.
             self._open_account(table, agreed)
             self._note_newest(prepared, None)
@@ -141,7 +145,8 @@ class TableDesk(ABC):
     ) -> SourceReport:
         """Return what `register` would do to the source's rows with the same words. Nothing is stored.
 
-        Whatever `register` would refuse is refused here.
+        Whatever `register` would refuse is refused here, except losses. `report.losses()` lists those that
+        `register` accepts only with `confirm_losses=True`.
         """
         said = combine_schema(Schema(unit, dict(columns or {}), budget, neighbours, rows), schema)
         require_no_choice(said, "lab.check")
@@ -176,6 +181,7 @@ class TableDesk(ABC):
         rows: int | None = None,
         through: Mapping[str, Any] | None = None,
         forget_regions: bool = False,
+        confirm_losses: bool = False,
     ) -> SourceReport | None:
         """Make the table's next snapshot, with the same promises unless others are given.
 
@@ -191,6 +197,8 @@ class TableDesk(ABC):
         people whose rows name another region than in their first snapshot are left out. With
         `forget_regions=True` everyone begins anew, in the region that the source says, as where they are not
         pinned: so a table goes on whose snapshot is lost, and who has moved is there again.
+
+        `confirm_losses` accepts a source that does not fit the declaration, as in `register`.
         """
         with self._changing():
             old = self._catalog.find_table(name)
@@ -200,7 +208,7 @@ class TableDesk(ABC):
             self._require_newest(old)  # before rows are prepared
             said = Schema(unit, promised, None, old.neighbours, public_rows)
             followed = None if forget_regions else old
-            said, chosen = self._bought(old.name, said, source, old, followed)
+            said, chosen = self._bought(old.name, said, source, old, followed, confirmed=confirm_losses)
             before = self._catalog.contents.read_of(old)
             table = declare_table(old.name, said.unit, said.columns, old.neighbours, public_rows)
             kept = replace(table, pace=old.pace, through=old.through, blocks=old.blocks)
@@ -209,7 +217,7 @@ class TableDesk(ABC):
             open_blocks(self.ledger, self._catalog.contents, moved)
             moved = replace(moved, home=self.engine.home(source))
             remembered = followed if followed is not None and moved.can_remember(followed) else None
-            prepared, report = self._prepared(moved, source, remembered)
+            prepared, report = self._prepared(moved, source, remembered, confirmed=confirm_losses)
             self._note_newest(prepared, before, remembered)
             self._catalog.add_table(prepared)
         return None if report is None else report.warn()
@@ -285,6 +293,8 @@ class TableDesk(ABC):
         source: Any,
         old: Table | None = None,
         followed: Table | None = None,
+        *,
+        confirmed: bool,
     ) -> tuple[Schema, tuple[ChosenBound, ...]]:
         """Return a declaration with every bound that was to be chosen bought, and what was paid for them."""
         choices = list_choices(said)
@@ -294,7 +304,7 @@ class TableDesk(ABC):
             self._require_memory(followed, said, source)
         table, agreed = self._declared(name, widen_schema(said), old)
         plan_choices(table, choices)  # what no ε could serve is refused before rows are prepared
-        prepared, _ = self._prepared(table, source)
+        prepared, _ = self._prepared(table, source, confirmed=confirmed)  # losses are refused uncharged
         self._open_account(table, agreed)
         before = None if old is None else self._catalog.contents.read_of(old)
         self.ledger.note_snapshot(name, prepared.identity, before)
@@ -353,16 +363,19 @@ class TableDesk(ABC):
         return table, agree_on_budget(self.ledger, table, said.budget)
 
     def _prepared(
-        self, table: Table, source: Any, remembered: Table | None = None
+        self, table: Table, source: Any, remembered: Table | None = None, *, confirmed: bool
     ) -> tuple[Table, SourceReport | None]:
         """Return the table with a new snapshot and what is public about it, and what to tell the steward.
 
-        Where units are pinned, they keep the regions that a snapshot before has `remembered`.
+        Where units are pinned, they keep the regions that a snapshot before has `remembered`. Losses that are
+        not `confirmed` are refused.
         """
         numbered = self._catalog.begin_snapshot(replace(table, home=self.engine.home(source)))
         preparation = numbered.make_preparation(read_ranking_key(self.folder), remembered)
         found = self.engine.prepare(source, preparation, numbered.snapshot_name, survey=True)
         report = None if found is None else SourceReport(numbered, found)
+        if report is not None:
+            report.require_confirmed(confirmed)
         if table.is_public:
             return count_public_facts(self.engine, numbered), report
         if table.public_rows is not None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato import viz
 from sfumato.curator.catalog.columns import ListedColumn
 from sfumato.curator.catalog.description import align_cells, name_type
-from sfumato.errors import StewardWarning
+from sfumato.errors import StewardWarning, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,6 +23,12 @@ if TYPE_CHECKING:
 
 _VALUES_LOST = 0.01
 """Share of the values of a column that may be lost or clipped without a warning."""
+VALUES_CONFIRMED = 0.05
+"""Share of the values of a column that may become missing without `confirm_losses`.
+
+A few odd values are usual in real files. A wrong format, list or type loses nearly all values. Privacy does
+not depend on the threshold.
+"""
 _ROWS_LOST = 0.1
 """Share of the rows that may be left out, without an identifier or as too many of a unit, without one."""
 _HEADER = ("column", "missing", "not in the list", "not readable", "too low", "too high")
@@ -46,7 +52,21 @@ class SourceReport:
             said.append(self._crowding())
         if self.table.pins_units:
             said.append(self._moved())
-        return said
+        return said + [self._varying(column) for column in survey.columns if column.varying]
+
+    def losses(self) -> list[str]:
+        """Return the losses that the steward must confirm before the table is registered."""
+        return [loss for column in self.survey.columns for loss in self._find_losses(column)]
+
+    def require_confirmed(self, confirmed: bool) -> None:
+        """Refuse losses that the steward did not confirm."""
+        if not confirmed and (losses := self.losses()):
+            raise UsageError(
+                "SF-C249",
+                f"The declaration of '{self.table.name}' does not fit its source, so no snapshot was made.",
+                losses="\n".join(losses),
+                try_="correct the declaration, or confirm_losses=True (--confirm-losses) to accept this",
+            )
 
     def warnings(self) -> list[str]:
         """Return what is probably not meant, one sentence each."""
@@ -82,6 +102,7 @@ class SourceReport:
             **({"units_in_another_region": survey.moved} if self.table.pins_units else {}),
             "columns": {column.name: self._to_dict(column) for column in survey.columns},
             "warnings": self.warnings(),
+            "losses": self.losses(),
         }
 
     # ---- parts ----
@@ -111,6 +132,14 @@ class SourceReport:
         units = _part(self.survey.moved, self.survey.units or 0, "unit")
         return f"Left out because they are in another region than in their first snapshot: {units}."
 
+    def _varying(self, column: ColumnSurvey) -> str:
+        units = _part(column.varying, self.survey.units or 0, "unit")
+        verb = "has" if column.varying == 1 else "have"
+        return (
+            f"'{column.name}' is declared constant, but {units} {verb} several values. The value of one row "
+            "counts for all of them."
+        )
+
     def _cells(self) -> list[tuple[str, ...]]:
         return [
             (column.name, *(_part(count, self._kept) for count in self._counts(column)))
@@ -125,7 +154,8 @@ class SourceReport:
 
     def _to_dict(self, column: ColumnSurvey) -> dict[str, int]:
         names = ("missing", "unlisted", "unreadable", "below", "above")
-        return dict(zip(names, self._counts(column), strict=True))
+        varying = {"varying_units": column.varying} if self.table.columns[column.name].constant else {}
+        return dict(zip(names, self._counts(column), strict=True)) | varying
 
     def _is_listed(self, column: ColumnSurvey) -> bool:
         return isinstance(self.table.columns[column.name], ListedColumn)
@@ -141,16 +171,29 @@ class SourceReport:
         for column in survey.columns:
             yield from self._find_lost_values(column)
 
+    def _find_losses(self, column: ColumnSurvey) -> Iterator[str]:
+        """Yield what needs the steward's confirmation in one column."""
+        if column.varying:
+            yield self._varying(column)
+        if column.unreadable > VALUES_CONFIRMED * (self._kept - column.missing):
+            yield self._unreadable(column)
+
+    def _unreadable(self, column: ColumnSurvey) -> str:
+        kind = name_type(self.table.columns[column.name])
+        what = "not in its list" if self._is_listed(column) else f"not readable as a {kind}"
+        values = _part(column.unreadable, self._kept - column.missing, "value")
+        return f"'{column.name}': {values} {what}, counted as missing."
+
     def _find_lost_values(self, column: ColumnSurvey) -> Iterator[str]:
         name, said = f"'{column.name}'", self._kept - column.missing
+        if column.varying:
+            yield self._varying(column)
         if not said:
             if self._kept:
                 yield f"{name} is missing in every row."
             return
         if column.unreadable > _VALUES_LOST * said:
-            kind = name_type(self.table.columns[column.name])
-            what = "not in its list" if self._is_listed(column) else f"not readable as a {kind}"
-            yield f"{name}: {_part(column.unreadable, said, 'value')} {what}, counted as missing."
+            yield self._unreadable(column)
         for beyond, bound in ((column.below, "below the lower"), (column.above, "above the upper")):
             if beyond > _VALUES_LOST * said:
                 yield f"{name}: {_part(beyond, said, 'value')} {bound} bound, counted as the bound."

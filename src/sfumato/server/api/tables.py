@@ -65,6 +65,12 @@ class RegistrationBody(DraftBody):
     schema_: StrictStr | None = Field(None, alias="schema", max_length=200_000)
 
 
+class RegisterBody(RegistrationBody):
+    """A declaration, and whether the losses that an error named are accepted."""
+
+    confirm_losses: StrictBool = False
+
+
 class RowsChoiceBody(WireBody):
     """A number of rows that is chosen privately, for an ε of the budget."""
 
@@ -80,6 +86,7 @@ class AdvanceBody(DraftBody):
     through: dict[StrictStr, StrictStr] | None = Field(None, max_length=10)
     max_rows: Annotated[StrictInt, Field(ge=1)] | RowsChoiceBody | None = None
     forget_regions: StrictBool = False
+    confirm_losses: StrictBool = False
 
 
 @router.post(
@@ -135,10 +142,12 @@ def check(body: RegistrationBody, visitor: Steward, context: Context) -> dict[st
 
 
 @router.post("/tables", response_model=FactsBody)
-def register(body: RegistrationBody, visitor: Steward, context: Context) -> dict[str, Any]:
+def register(body: RegisterBody, visitor: Steward, context: Context) -> dict[str, Any]:
     """Register a table and open its budget; return what the declaration did to its rows."""
     said = tables.read_declaration(body.declaration, body.schema_)
-    report = tables.register_table(context, body.name, body.source.model_dump(), said)
+    report = tables.register_table(
+        context, body.name, body.source.model_dump(), said, confirm_losses=body.confirm_losses
+    )
     return {"table": body.name, "report": report, "chosen": tables.list_chosen(context, body.name)}
 
 
@@ -148,7 +157,13 @@ def advance(name: Name, body: AdvanceBody, visitor: Steward, context: Context) -
     said = body.max_rows
     rows = said.model_dump(exclude_none=True) if isinstance(said, RowsChoiceBody) else said
     report = tables.advance_table(
-        context, name, body.source.model_dump(), body.through, rows, forget_regions=body.forget_regions
+        context,
+        name,
+        body.source.model_dump(),
+        body.through,
+        rows,
+        forget_regions=body.forget_regions,
+        confirm_losses=body.confirm_losses,
     )
     return {"table": name, "report": report, "chosen": tables.list_chosen(context, name)}
 

@@ -97,7 +97,8 @@ def register_form(
         twin, said = typed.read_twin(), typed.read_schema()
         if typed.choice_price != typed.seen_price:  # typed without scripts, or changed since
             return show_form(request, visitor, context, typed)
-        report = register_table(context, name, read_source(typed.source), said)
+        confirmed = bool(fields.get("confirm_losses"))
+        report = register_table(context, name, read_source(typed.source), said, confirm_losses=confirmed)
     except SfumatoError as problem:
         return show_form(request, visitor, context, typed, problem=problem)
     return render(

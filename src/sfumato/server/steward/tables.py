@@ -33,10 +33,17 @@ def read_declaration(fields: Mapping[str, Any] | None, toml: str | None) -> Sche
     return read_fields(_with_dates(dict(fields or {})), _NAME)
 
 
-def register_table(context: ServerContext, name: str, source: Mapping[str, str], said: Schema) -> Any:
+def register_table(
+    context: ServerContext,
+    name: str,
+    source: Mapping[str, str],
+    said: Schema,
+    *,
+    confirm_losses: bool = False,
+) -> Any:
     """Register a table; return what the declaration did to its rows, for the steward alone."""
     with open_source(context, source, erase=True) as rows_at, hush_steward_warnings():
-        report = context.lab.register(name, rows_at, **_words(said))
+        report = context.lab.register(name, rows_at, **_words(said), confirm_losses=confirm_losses)
     return None if report is None else report.to_dict()
 
 
@@ -72,13 +79,19 @@ def advance_table(
     max_rows: int | dict[str, Any] | None = None,
     *,
     forget_regions: bool = False,
+    confirm_losses: bool = False,
 ) -> Any:
     """Make the next snapshot of a table; return what the declaration did to its rows."""
     rows = _read_choice(max_rows) if isinstance(max_rows, dict) else max_rows
     moments = {column: parse_moment(text) or text for column, text in (through or {}).items()}
     with open_source(context, source, erase=True) as rows_at, hush_steward_warnings():
         report = context.lab.advance(
-            name, rows_at, max_rows=rows, through=moments or None, forget_regions=forget_regions
+            name,
+            rows_at,
+            max_rows=rows,
+            through=moments or None,
+            forget_regions=forget_regions,
+            confirm_losses=confirm_losses,
         )
     return None if report is None else report.to_dict()
 

@@ -76,7 +76,7 @@ def test_a_draft_is_filled_in_and_registered(tmp_path: Path) -> None:
             "# between = [LOW, HIGH]", "between = [0, 110]"
         )
     )
-    report = lab.register("people", source, schema=schema)
+    report = lab.register("people", source, schema=schema, confirm_losses=True)
     assert report is not None
     assert list(lab.table("people").columns) == ["ward", "age of all"]
     assert (

@@ -23,7 +23,7 @@ SAID = {
 def test_the_counts_are_returned_and_kept_nowhere(tmp_path: Path) -> None:
     lab = sf.create(tmp_path / "lab")
     with pytest.warns(StewardWarning, match=r"'sex': 1,237 values \(76 %\) not in its list"):
-        report = lab.register("people", ROWS, **SAID)  # type: ignore[arg-type]
+        report = lab.register("people", ROWS, **SAID, confirm_losses=True)  # type: ignore[arg-type]
     assert report is not None
     assert report.to_dict()["columns"]["sex"]["unlisted"] == LOST
     assert "1,237" in report._repr_html_()
