@@ -213,7 +213,7 @@ def report(name: str, rows: Any, sizes: dict[str, int], **asked: Any) -> Any:
     drawn, made, took = synthesise(rows, sizes, **asked)
     with_missing = [size + 1 for size in sizes.values()]
     errors = [mean_variation(rows, drawn, with_missing, ways) for ways in WAYS]
-    measured = len(made.marginals_) - len(sizes)
+    measured = len(made.released.measured) - len(sizes)
     method, epsilon = asked.get("method", "aim"), asked["epsilon"]
     FOUND.append((name, method, epsilon, errors[2]))
     print(

@@ -12,7 +12,6 @@ import pytest
 
 import sfumato as sf
 from sfumato import audit
-from sfumato.privacy.events import Concentrated
 from sfumato.synth.spending import Currency, read_amount, read_budget
 
 BOUNDS: dict[str, Any] = {
@@ -171,17 +170,3 @@ def test_a_sensitivity_that_is_too_small_is_caught(monkeypatch: pytest.MonkeyPat
         return sf.synth.Marginals(**kind, bounds=BOUNDS).fit(frame).sample(30, seed=0).to_pydict()
 
     assert audit.replay(run, frames, claim=claim_of(kind)).violates
-
-
-def test_measured_quality_keeps_its_claim_on_tables(session: Any) -> None:
-    bounds = {name: BOUNDS[name] for name in NAMES}
-    fitted = sf.synth.Marginals(rho=1, bounds=bounds, bins=6).fit(make_rows().drop_columns("who"))
-
-    def run(table: str) -> Any:
-        report = session.report(fitted, table=table, target="c", rho=0.5, rows=40, rows_per_unit=4)
-        return [each.value for each in report.bought.numbers]
-
-    tables = [("with0", "without0"), ("with7", "without7"), ("alone", "nobody")]
-    found = audit.replay(run, tables, claim=Concentrated(0.5))
-    assert not found.violates, found
-    assert found.reached == 1

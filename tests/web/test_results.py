@@ -82,14 +82,6 @@ def test_synthetic_rows_are_made_drawn_and_reported_on(open_page: OpenPage) -> N
     expect(page.get_by_role("status").first).to_contain_text("It is published")
     expect(page.get_by_role("heading", name="visits_rows")).to_be_visible()
     check_accessibility(page)
-    page.goto(made)
-    page.get_by_label("ε for distances").fill("0.2")
-    page.get_by_role("button", name="Report on quality").click()
-    wait_until_done(page)
-    expect(page.get_by_text("Mean distance of the synthetic table")).to_be_visible()
-    check_accessibility(page)
-    check_width(page)
-    save_screenshot(page, "synthetic-report-phone")
 
 
 def test_published_tables_are_for_everyone(open_page: OpenPage) -> None:

@@ -29,7 +29,6 @@ from sfumato.lab.synthetic.published_table import check_table_target
 @click.option("--output", help="A .parquet or .csv file; without it, only what it would cost is shown.")
 @click.option("--report", help="A folder for the quality report and its pictures, beside --output.")
 @click.option("--target", help="A column that the report trains a classifier to predict.")
-@click.option("--check-epsilon", type=float, help="ε to measure the report on the rows with, charged too.")
 @click.option("--publish", help="Publish it for everyone under this name; the steward pays.")
 @click.option("--twin", is_flag=True, help="A stand-in with all columns: free, or with the marginals bought.")
 @as_json
@@ -62,7 +61,6 @@ class SynthCommand:
     output: str | None
     report: str | None
     target: str | None
-    check_epsilon: float | None
     publish: str | None
     twin: bool
 
@@ -78,9 +76,7 @@ class SynthCommand:
             "--report names a folder whose parent exists, and is written beside --output or --publish.": bool(
                 self.report and not (Path(self.report).parent.is_dir() and (self.output or self.publish))
             ),
-            "--check-epsilon and --target are for the report.": bool(
-                (self.check_epsilon or self.target) and not self.report
-            ),
+            "--target is for the report.": bool(self.target and not self.report),
         }
         for sentence, found in problems.items():
             if found:
@@ -116,7 +112,7 @@ class SynthCommand:
             said.done(f"written to {self.output}")
             found["output"] = self.output
         if self.report is not None:
-            found["report"] = str(self._report(session, made).save(self.report))
+            found["report"] = str(sf.synth.report_quality(made, target=self.target).save(self.report))
             said.done(f"report written to {self.report}")
         self._show(found, made)
 
@@ -141,11 +137,6 @@ class SynthCommand:
             from pyarrow import parquet
 
             parquet.write_table(drawn, target)
-
-    def _report(self, session: Any, made: Any) -> Any:
-        if self.check_epsilon is None:
-            return sf.synth.report_quality(made, target=self.target)
-        return session.report(made, table=self.table, target=self.target, epsilon=self.check_epsilon)
 
     def _show(self, found: dict[str, Any], made: Any) -> None:
         if self.as_json:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from sfumato.learn.pipelines.checked import Pipeline
     from sfumato.learn.regression_scores import RegressionEvaluation
     from sfumato.queries.frames import Frame
-    from sfumato.synth import MERF, Diffusion, Marginals, Moments, QualityReport, Twin
+    from sfumato.synth import MERF, Diffusion, Marginals, Moments, Twin
     from sfumato.synth.images.diffusion_split import DiffusionSplit
     from sfumato.synth.quote import SynthesisQuote
 
@@ -200,33 +200,6 @@ class ModelDesk:
             size = ROWS if rows is None else parse_whole(rows, "rows")
             return self.fit(bought, table=table).sample(size, seed=seed)
         return find_twin(self._lab, self._lab.table(require_name(table)), rows, seed)
-
-    def report(
-        self,
-        synthesis: Marginals,
-        *,
-        table: str | Frame[Query, Partition],
-        target: str | None = None,
-        epsilon: Any = None,
-        delta: Any = None,
-        rho: Any = None,
-        rows: int = 10_000,
-        seed: int = 0,
-        rows_per_unit: int = 1,
-        split: tuple[float, str] | None = None,
-        confidence: float = 0.95,
-    ) -> QualityReport:
-        """Measure how far a table is from a synthetic one, and return the quality report with it.
-
-        It is charged first, beside what the synthesis cost. `sf.synth.report_quality(g)` is the report from
-        released and synthetic data alone, for nothing. `target` names a column that a classifier is trained
-        to predict on synthetic rows; its share of right predictions is measured too.
-        """
-        from sfumato.synth.quality.over_tables import QualityRequest, measure_quality
-
-        spend = {"epsilon": epsilon, "delta": delta, "rho": rho}
-        asked = QualityRequest(target, spend, rows, seed, rows_per_unit, split, confidence)
-        return measure_quality(self._payer, synthesis, _select_rows(table, "report"), asked)
 
     def evaluate(
         self,

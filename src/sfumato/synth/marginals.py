@@ -12,9 +12,8 @@ from sfumato.oracle.fit_tally import FitTally
 from sfumato.oracle.guarantee import Guarantee
 from sfumato.privacy.exact import parse_whole
 from sfumato.synth.column_cells import declare_cells, read_own_declaration
-from sfumato.synth.contingency import ContingencyTables
 from sfumato.synth.junction_tree import count_cells
-from sfumato.synth.kernel import MarginalsKernel, read_release
+from sfumato.synth.kernel import MarginalsKernel, ReleasedMarginals, read_release
 from sfumato.synth.own_fits import pay_for_own_fit
 from sfumato.synth.own_frames import list_own_columns, release_own
 from sfumato.synth.quote import SynthesisQuote, quote_kernel
@@ -72,7 +71,10 @@ class Marginals:
     """What was charged behind a curator; None on own frames."""
     guarantee_: Guarantee
     quote_: SynthesisQuote
-    marginals_: ContingencyTables
+    released: ReleasedMarginals
+    """The marginals that were measured, in the order of their release."""
+    cells: tuple[ColumnCells, ...]
+    """How each column is divided."""
 
     def __init__(
         self,
@@ -157,11 +159,10 @@ class Marginals:
 
     def keep_release(self, kernel: MarginalsKernel, written: Mapping[str, Any], promised: Guarantee) -> None:
         """Keep what was released, from which everything else is computed."""
-        released = read_release(written, kernel.currency)
+        self.released, self.cells = read_release(written, kernel.currency), kernel.columns
         self.guarantee_ = promised
         self.quote_ = quote_kernel(kernel, promised.cost_in_words)
-        self._synthesizer = Synthesizer(kernel.columns, released)
-        self.marginals_ = ContingencyTables(kernel.columns, released)
+        self._synthesizer = Synthesizer(kernel.columns, self.released)
 
     def _bins_of(self, name: str) -> Any:
         if hasattr(self.bins, "get"):

@@ -46,7 +46,6 @@ from sfumato.privacy.canonical import _FORMS, canonical_json
 from sfumato.privacy.events import Pure
 from sfumato.queries.sql import parse_question
 from sfumato.synth.images.diffusion_kernel import ClassCounts, DiffusionKernel
-from sfumato.synth.quality.check_kernel import CheckKernel
 from unit.queries.test_plans import TABLES
 
 for _module in pkgutil.walk_packages(sfumato.__path__, "sfumato."):
@@ -89,10 +88,6 @@ class _Run:
         self.run = SimpleNamespace(event=Pure(epsilon))
 
 
-def _drawn(name: str, row: int) -> SimpleNamespace:
-    return SimpleNamespace(columns=[name], rows=[np.array([row])])
-
-
 _MOVED = {"sensitivity": (SumSensitivity(4, 16), SumSensitivity(4, 4), SumSensitivity(2, 4))}
 # Classes with a form of their own: fields by name, each with a value and then all others that are tried.
 OWN: dict[type, list[dict[str, tuple[Any, ...]]]] = {
@@ -123,17 +118,6 @@ OWN: dict[type, list[dict[str, tuple[Any, ...]]]] = {
         {
             "run": (_Run(3, 1), _Run(4, 1), _Run(3, 2)),
             "first": (ClassCounts(2, Fraction(1)), ClassCounts(3, Fraction(1))),
-        }
-    ],
-    CheckKernel: [
-        {
-            "drawn": (_drawn("a", 1), _drawn("b", 1), _drawn("a", 2)),
-            "classifier": (
-                None,
-                SimpleNamespace(target=1, digest="a"),
-                SimpleNamespace(target=2, digest="a"),
-                SimpleNamespace(target=1, digest="b"),
-            ),
         }
     ],
 }

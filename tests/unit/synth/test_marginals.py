@@ -134,21 +134,6 @@ def test_a_hidden_xor_is_found_where_the_workload_asks_for_it() -> None:
     assert triples > 0.9
 
 
-def test_measured_marginals_are_released_with_intervals() -> None:
-    fitted = sf.synth.Marginals(rho=5, bounds=BOUNDS, bins=8).fit(make_frame(), columns=NAMES)
-    assert list(fitted.marginals_)[: len(NAMES)] == [(name,) for name in NAMES]
-    ward = fitted.marginals_["ward"].to_pydict()
-    assert ward["ward"] == ["A", "B", "C", "missing"]
-    assert all(
-        low <= max(count, 0) <= high
-        for low, count, high in zip(ward["low"], ward["count"], ward["high"], strict=True)
-    )
-    wide = fitted.marginals_.table("ward", confidence=0.999).to_pydict()
-    assert wide["high"][0] > ward["high"][0]
-    pair = next(each for each in fitted.marginals_ if len(each) > 1)
-    assert set(pair) < set(fitted.marginals_.table(pair).column_names)
-
-
 # ---- prices ------------------------------------------------------------------------------------------------
 
 
@@ -257,7 +242,7 @@ def test_more_rows_of_a_unit_mean_more_noise(tmp_path: Path) -> None:
         )
         for rows in (1, 2)
     )
-    noise = [each.marginals_.released.measured[0].deviation for each in (one, two)]
+    noise = [each.released.measured[0].deviation for each in (one, two)]
     assert noise[1] == pytest.approx(2 * noise[0], rel=0.01)
     assert "up to 2 rows" in str(two.guarantee_)
 
@@ -321,10 +306,7 @@ def test_drawing_comes_after_fitting() -> None:
 
 def test_what_is_missing_among_the_results_is_said() -> None:
     fitted = sf.synth.Marginals(**SPEND, bounds=BOUNDS).fit(make_frame(), columns=["ward"])
-    for ask, code in (
-        (lambda: fitted.marginals_["age"], "SF-E209"),
-        (lambda: fitted.sample(3, key="ward"), "SF-E206"),
-    ):
+    for ask, code in ((lambda: fitted.sample(3, key="ward"), "SF-E206"),):
         with pytest.raises(SfumatoError) as problem:
             ask()
         assert problem.value.code == code

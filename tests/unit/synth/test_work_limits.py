@@ -107,7 +107,7 @@ def test_counts_of_one_fit_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = {name: np.arange(900) // step % 4 for name, step in (("a", 1), ("b", 1), ("c", 3))}
     bounds = {name: sf.one_of(*range(4), missing=0) for name in rows}
     fitted = sf.synth.Marginals(rho=1000, bounds=bounds).fit(rows)
-    sizes = [len(fitted.marginals_.table(each)) for each in fitted.marginals_]
+    sizes = [each.counts.size for each in fitted.released.measured]
     assert sum(sizes) > 60, "rounds go on with the smallest marginal"
     assert max(sizes) <= 16
 

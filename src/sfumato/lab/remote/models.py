@@ -19,7 +19,6 @@ from sfumato.lab.remote.parameters import PIPELINE, encode_model
 from sfumato.lab.remote.results import (
     read_evaluation,
     read_guarantee,
-    read_report,
     read_synthesis_quote,
     require_result,
 )
@@ -63,14 +62,6 @@ class RemoteModels:
         )
         return job
 
-    def report(self, synthesis: Any, body: Mapping[str, Any]) -> RemoteJob:
-        """Begin to measure a synthetic table, and return the job."""
-        if not isinstance(synthesis, RemoteSynthesis):
-            raise _not_fitted_here()
-        job = self._send("report", {"model": synthesis.job, **body})
-        job.make = lambda _, said: read_report(require_result(said, "report"))
-        return job
-
     def list_jobs(self) -> tuple[RemoteJob, ...]:
         """Return all jobs of this person, newest first."""
         found = self.connection.get("/api/jobs").read_json()["jobs"]
@@ -98,8 +89,6 @@ class RemoteModels:
                 return self._load(id_)
             case "generator":
                 return RemoteSynthesis(self, id_, said)
-            case "report":
-                return read_report(said)
             case "rows":
                 return self.read_rows(id_)
         return read_evaluation(require_result(said, "evaluation", "regression evaluation"))

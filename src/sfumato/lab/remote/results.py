@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
     from sfumato.learn.evaluation import Evaluation
     from sfumato.learn.regression_scores import RegressionEvaluation
-    from sfumato.synth.quality.report import QualityReport
     from sfumato.synth.quote import SynthesisQuote
 
 
@@ -98,57 +97,6 @@ def read_evaluation(said: Mapping[str, Any]) -> Evaluation | RegressionEvaluatio
     residuals = tuple((_read_number(share), _read_number(value)) for share, value in said["residuals"])
     r2, rmse = (_read_measured(said[name]) for name in ("r2", "rmse"))
     return RegressionEvaluation(r2, rmse, residuals, said["rows"], promised)
-
-
-# ---- reports on synthetic tables ---------------------------------------------------------------------------
-
-
-def write_report(found: QualityReport) -> dict[str, Any]:
-    """Return a report on a synthetic table, ready for JSON, with its pictures as Vega-Lite documents."""
-    pictures = {name: chart.spec for name, chart in found.pictures.items()}
-    said = found.to_dict()
-    return {
-        **said,
-        "form": "report",
-        "guarantee": write_guarantee(found.guarantee),
-        "measured": None
-        if found.bought is None
-        else {**said["measured"], "guarantee": write_guarantee(found.bought.guarantee)},
-        "pictures": pictures,
-        "text": str(found),
-    }
-
-
-def read_report(said: Mapping[str, Any]) -> QualityReport:
-    """Return a report on a synthetic table."""
-    from sfumato.synth.quality.check_kernel import MeasuredNumber
-    from sfumato.synth.quality.drawn_cells import MarginalDistance
-    from sfumato.synth.quality.report import BoughtCheck, LearningScore, QualityReport
-    from sfumato.viz import Chart
-
-    bought = said["measured"]
-    check = (
-        None
-        if bought is None
-        else BoughtCheck(
-            tuple(MeasuredNumber(**each) for each in bought["numbers"]),
-            bought["confidence"],
-            read_guarantee(bought["guarantee"]),
-        )
-    )
-    return QualityReport(
-        generator=said["generator"],
-        rows=said["rows"],
-        guarantee=read_guarantee(said["guarantee"]),
-        split=tuple((each["for"], each["share"], each["buys"]) for each in said["split"]),
-        distances=tuple(
-            MarginalDistance(**{**each, "columns": tuple(each["columns"])}) for each in said["distances"]
-        ),
-        learning=None if said["learning"] is None else LearningScore(**said["learning"]),
-        bought=check,
-        cannot_show=tuple(said["cannot_show"]),
-        pictures={name: Chart(spec) for name, spec in said["pictures"].items()},
-    )
 
 
 # ---- numbers -----------------------------------------------------------------------------------------------

@@ -226,15 +226,6 @@ class RemoteSession:
         body = {"table": encode_rows(table, "evaluate"), "target": target, **encode_spending(_plain(asked))}
         return self._models.evaluate(model, body).wait()
 
-    def report(self, synthesis: Any, *, table: str | RemoteFrame, **asked: Any) -> Any:
-        """Measure how far a table is from a synthetic one, and return the quality report with it.
-
-        `target`, `rows`, `seed`, `rows_per_unit`, `split`, `confidence`, and what to spend are given as in a
-        lab.
-        """
-        body = {"table": encode_rows(table, "report"), **encode_spending(_plain(asked))}
-        return self._models.report(synthesis, body).wait()
-
     def twin(
         self,
         table: str,

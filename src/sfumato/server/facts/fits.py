@@ -11,7 +11,7 @@ from sfumato import viz
 from sfumato.lab.remote.parameters import GENERATORS
 from sfumato.privacy.exact import format_bound
 from sfumato.server.facts.typed import read_optional_number, read_typed_number, wrong_field_error
-from sfumato.server.remote.sent_values import EvaluateJobBody, FitJobBody, ReportJobBody, SampleJobBody
+from sfumato.server.remote.sent_values import EvaluateJobBody, FitJobBody, SampleJobBody
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -84,19 +84,17 @@ class JobView:
         model = self.job.body.get("model")
         named = model.get("name", "") if isinstance(model, dict) else ""
         words = {"fit": f"Fit of {named}", "sample": "Synthetic rows", "evaluate": "Measurement of a model"}
-        return words.get(self.job.kind, "Quality report")
+        return words[self.job.kind]
 
     @property
     def is_generator(self) -> bool:
         """Whether the job belongs on the page of synthetic tables."""
         model = self.job.body.get("model")
-        return self.job.kind in ("sample", "report") or (
-            isinstance(model, dict) and model.get("name") in GENERATORS
-        )
+        return self.job.kind == "sample" or (isinstance(model, dict) and model.get("name") in GENERATORS)
 
     @property
     def has_card(self) -> bool:
-        """Whether what the job made can be reported on, and its rows published: that is so for marginals."""
+        """Whether rows of what the job made can be published with a card: that is so for marginals."""
         model = self.job.body.get("model")
         return self.job.kind == "fit" and isinstance(model, dict) and model.get("name") == "Marginals"
 
@@ -118,9 +116,6 @@ class JobView:
     def measured(self) -> list[MeasuredLine]:
         """What was measured, each number with its interval."""
         found = self.outcome
-        if found.get("form") == "report":
-            bought = found.get("measured") or {"numbers": []}
-            return [_read_bought(each) for each in bought["numbers"]]
         names = {
             "accuracy": "accuracy",
             "auc": "area under the curve",
@@ -212,25 +207,9 @@ def read_sample(fit: ServerJob, fields: Mapping[str, str]) -> SampleJobBody:
     )
 
 
-def read_report(fit: ServerJob, fields: Mapping[str, str]) -> ReportJobBody:
-    """Return the report on a generator, whose distances to the real table are bought."""
-    return ReportJobBody(
-        kind="report",
-        key=fields.get("form_key") or make_form_key(),
-        model=fit.id,
-        table=fit.body["table"],
-        epsilon=str(read_typed_number(fields.get("epsilon", ""), "ε")),
-    )
-
-
 def _exact(number: Any) -> dict[str, str]:
     return {"fraction": str(Fraction(number))}
 
 
 def _name_rows(table: Any) -> str:
     return str(table.get("table", "")) if isinstance(table, dict) else str(table or "")
-
-
-def _read_bought(number: Mapping[str, Any]) -> MeasuredLine:
-    known = dict(number)
-    return MeasuredLine(str(known["name"]), known["value"], known["low"], known["high"])

@@ -1,4 +1,4 @@
-"""The kinds of long work: fits, samples of generators, evaluations and reports, each with checked arguments.
+"""The kinds of long work: fits, samples of generators and evaluations, each with checked arguments.
 
 What is sent is decoded by a closed list before a job is kept, and once more where it runs. No code and no
 pickle is ever read.
@@ -16,7 +16,6 @@ from sfumato.lab.remote.parameters import GENERATORS, decode_model
 from sfumato.lab.remote.results import (
     write_evaluation,
     write_guarantee,
-    write_report,
     write_synthesis_quote,
 )
 from sfumato.server.jobs.store import JobState
@@ -150,18 +149,10 @@ def _evaluate(work: JobWork) -> dict[str, Any]:
     return write_evaluation(work.session.evaluate(model, **_rows_and(work, names)))
 
 
-def _report(work: JobWork) -> dict[str, Any]:
-    fitted = find_fit(work.store, work.body["model"], work.job.owner)
-    generator = rebuild_generator(work.session, fitted)
-    names = (*_SPEND, "target", "rows", "seed", "rows_per_unit", "split", "confidence")
-    return write_report(work.session.report(generator, **_rows_and(work, names)))
-
-
 _TASKS: dict[str, Callable[[JobWork], dict[str, Any]]] = {
     "fit": _fit,
     "sample": _sample,
     "evaluate": _evaluate,
-    "report": _report,
 }
 KINDS = tuple(_TASKS)
 """The kinds of jobs."""

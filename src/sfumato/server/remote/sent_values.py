@@ -95,9 +95,12 @@ class SampleJobBody(WireBody):
     labels: ShortText | StrictInt | float | None = None
 
 
-class MeasureFields(WireBody):
-    """A model that was fitted before, the rows that it is measured on, and what that may cost."""
+class EvaluateJobBody(WireBody):
+    """An evaluation of an estimator, as a job."""
 
+    kind: Literal["evaluate"]
+    target: ShortText
+    bins: Annotated[StrictInt, Field(ge=1, le=1_000)] | None = None
     key: JobKey
     model: JobName
     table: Rows
@@ -109,26 +112,7 @@ class MeasureFields(WireBody):
     confidence: Confidence | None = None
 
 
-class EvaluateJobBody(MeasureFields):
-    """An evaluation of an estimator, as a job."""
-
-    kind: Literal["evaluate"]
-    target: ShortText
-    bins: Annotated[StrictInt, Field(ge=1, le=1_000)] | None = None
-
-
-class ReportJobBody(MeasureFields):
-    """A report on a synthetic table, as a job."""
-
-    kind: Literal["report"]
-    target: ShortText | None = None
-    rows: Annotated[StrictInt, Field(ge=1, le=MOST_DRAWN)] | None = None
-    seed: Seed | None = None
-
-
-JobRequestBody = Annotated[
-    FitJobBody | SampleJobBody | EvaluateJobBody | ReportJobBody, Field(discriminator="kind")
-]
+JobRequestBody = Annotated[FitJobBody | SampleJobBody | EvaluateJobBody, Field(discriminator="kind")]
 
 
 class StreamBody(WireBody):

@@ -15,7 +15,6 @@ from sfumato.synth.images.class_moments import MomentsKernel
 from sfumato.synth.images.gaussian_budget import multiplier_of
 from sfumato.synth.images.labelled_generator import LabelledGenerator
 from sfumato.synth.images.labelled_rows import LabelledRows
-from sfumato.synth.images.moment_mixtures import COMPONENTS, ClassMixture, MixtureKernel
 from sfumato.synth.images.public_basis import PublicBasis
 
 if TYPE_CHECKING:
@@ -27,16 +26,13 @@ if TYPE_CHECKING:
     from sfumato.synth.images.labelled_generator import SampleWriter
 
 
-class Moments(LabelledGenerator[MomentsKernel | MixtureKernel]):
+class Moments(LabelledGenerator[MomentsKernel]):
     """Synthetic labelled images or vectors: a Gaussian for each class, in a public basis.
 
     Images, as (rows, height, width) or with colours as a further axis, are described by their lowest cosines,
     vectors by their numbers as they are; `shape` says that flat rows are images. `basis` gives other
     directions, such as the components of a PCA of public data. How many coefficients vary together follows
     from the noise, unless `size` says so.
-
-    With `components` of 2 or 4 a class has so many Gaussians: it is cut across the directions along which its
-    rows vary most, which is paid for out of the same budget.
 
     `bounds` are the least and the greatest value of every number, `classes` lists all labels.
 
@@ -49,10 +45,10 @@ class Moments(LabelledGenerator[MomentsKernel | MixtureKernel]):
     """
 
     PARAMETERS: ClassVar[tuple[str, ...]] = (
-        *("epsilon", "delta", "rho", "bounds", "classes", "basis", "shape", "size", "components", "budget"),
+        *("epsilon", "delta", "rho", "bounds", "classes", "basis", "shape", "size", "budget"),
     )
     takes_lists: ClassVar[bool] = False
-    _gaussians: ClassGaussians | ClassMixture
+    _gaussians: ClassGaussians
 
     def __init__(
         self,
@@ -65,11 +61,10 @@ class Moments(LabelledGenerator[MomentsKernel | MixtureKernel]):
         basis: Any = None,
         shape: Any = None,
         size: Any = None,
-        components: int = 1,
         budget: Any = None,
     ) -> None:
         super().__init__(epsilon, delta, rho, bounds, classes, budget)
-        self.basis, self.shape, self.size, self.components = basis, shape, size, components
+        self.basis, self.shape, self.size = basis, shape, size
 
     def fit(self, X: Any, y: Any, classes: Any = None) -> Self:  # noqa: N803
         """Charge, then learn from own rows and their labels; one row is one unit."""
@@ -98,34 +93,22 @@ class Moments(LabelledGenerator[MomentsKernel | MixtureKernel]):
 
     def make_table_kernel(
         self, bounds: tuple[int, ...], sizes: tuple[int, ...], classes: int, replaced: bool
-    ) -> MomentsKernel | MixtureKernel:
+    ) -> MomentsKernel:
         """Return the mechanism for rows of a table that are numbers, from public facts."""
         return self.make_kernel(self.make_basis((len(bounds),)), bounds, classes, replaced)
 
     def make_kernel(
         self, basis: PublicBasis, bounds: tuple[int, ...], classes: int, replaced: bool = False
-    ) -> MomentsKernel | MixtureKernel:
+    ) -> MomentsKernel:
         """Return the mechanism for rows in this basis, from public facts."""
         size = 0 if self.size is None else min(parse_whole(self.size, "size"), basis.size)
-        components, multiplier = parse_whole(self.components, "components"), multiplier_of(self.fit_budget())
-        if components not in COMPONENTS:
-            raise UsageError(
-                "SF-E225",
-                "A class has one, two or four Gaussians.",
-                got=f"components={components}",
-                try_="components=2",
-            )
-        kernel = (
-            MomentsKernel(basis, bounds, classes, multiplier, replaced, size)
-            if components == 1
-            else MixtureKernel(basis, bounds, classes, multiplier, replaced, size, components)
-        )
+        kernel = MomentsKernel(basis, bounds, classes, multiplier_of(self.fit_budget()), replaced, size)
         kernel.require_drawable()
         return kernel
 
     def keep_release(
         self,
-        kernel: MomentsKernel | MixtureKernel,
+        kernel: MomentsKernel,
         written: Mapping[str, Any],
         form: SampleWriter,
         promised: Guarantee,
@@ -133,11 +116,7 @@ class Moments(LabelledGenerator[MomentsKernel | MixtureKernel]):
         """Keep what was released, from which everything else is computed."""
         self._keep_promise(kernel, promised)
         self._form = form
-        self._sampler = self._gaussians = (
-            ClassGaussians(kernel, written)
-            if isinstance(kernel, MomentsKernel)
-            else ClassMixture.of(kernel, written)
-        )
+        self._sampler = self._gaussians = ClassGaussians(kernel, written)
 
     # ---- what was learnt ----
 

@@ -1,4 +1,4 @@
-"""How good synthetic data are, by released numbers and drawn rows, or by a measurement that is charged.
+"""How good synthetic data are, by released numbers and drawn rows.
 
-Start at report.py. Only check_kernel.py sees rows, behind the gate or on own frames.
+Start at report.py. Nothing here sees real rows.
 """

@@ -1,12 +1,10 @@
 """A plain classifier that is trained on synthetic rows alone: ridge regression on what each column shows.
 
-It needs no library, and on tables it is a sum of whole numbers that are looked up by cell, so that engines
-and own frames agree on what it says of a row.
+It needs no library, and on tables it is a sum of whole numbers that are looked up by cell.
 """
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -26,8 +24,6 @@ _ONE_EACH = 64
 """Columns of so many cells have a weight for each; others one for the cell's place and one for its square."""
 _AT_ONCE = 2**20
 """Scores that are in memory at once, so that it does not grow with rows times classes."""
-_ROWS = 2**12
-"""Rows that are predicted at a time, so that they stay in the processor's cache. For speed alone."""
 _GRID = 2**20
 """Weights on tables are whole numbers of this part of 1."""
 
@@ -50,11 +46,6 @@ class CellClassifier:
             found[some] = np.argmax(scores, axis=1)
         return found
 
-    @property
-    def digest(self) -> str:
-        """A hash of all that it predicts by."""
-        return digest_arrays(self.weights)
-
 
 @dataclass(frozen=True, slots=True)
 class LinearClassifierOfRows:
@@ -63,18 +54,9 @@ class LinearClassifierOfRows:
     weights: Floats
 
     def predict(self, rows: Floats) -> Ints:
-        """Return the place of the class that is predicted for each row; what is no number counts as 0.
-
-        Scores are added up number by number: a matrix product rounds a row by how many are beside it, and one
-        row more would change what is predicted for others.
-        """
-        found = np.empty(len(rows), dtype=np.int64)
-        for start in range(0, len(rows), _ROWS):
-            some = np.ascontiguousarray(np.nan_to_num(rows[start : start + _ROWS]).T)
-            scores = np.tile(self.weights[-1][:, None], some.shape[1])
-            for column, weights in zip(some, self.weights, strict=False):
-                scores += weights[:, None] * column
-            found[start : start + _ROWS] = np.argmax(scores, axis=0)
+        """Return the place of the class that is predicted for each row; what is no number counts as 0."""
+        scores = np.nan_to_num(rows) @ self.weights[:-1] + self.weights[-1]
+        found: Ints = np.argmax(scores, axis=1).astype(np.int64)
         return found
 
 
@@ -95,14 +77,6 @@ def train_on_cells(rows: Sequence[Ints], sizes: Sequence[int], target: int) -> C
 def train_on_rows(rows: Floats, labels: Ints, classes: int) -> LinearClassifierOfRows:
     """Return a classifier of rows of numbers."""
     return LinearClassifierOfRows(_solve_ridge(rows, labels, classes))
-
-
-def digest_arrays(arrays: Sequence[Ints]) -> str:
-    """Return a hash of arrays of whole numbers."""
-    state = hashlib.sha256()
-    for each in arrays:
-        state.update(f"{each.shape}".encode() + np.ascontiguousarray(each, dtype="<i8").tobytes())
-    return state.hexdigest()
 
 
 def _describe_cells(size: int) -> Floats:

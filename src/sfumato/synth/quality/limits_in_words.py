@@ -38,9 +38,10 @@ def list_limits(generator: Any) -> tuple[str, ...]:
 
 
 def _list_unmeasured(fitted: Marginals) -> list[str]:
-    tables = fitted.marginals_
-    names = [column.name for column in tables.columns]
-    together = {frozenset(pair) for part in tables for pair in combinations(part, 2)}
+    released = fitted.released
+    names = [column.name for column in fitted.cells]
+    parts = [[names[at] for at in each.columns] for each in released.measured]
+    together = {frozenset(pair) for part in parts for pair in combinations(part, 2)}
     apart = [pair for pair in combinations(names, 2) if frozenset(pair) not in together]
     found = []
     if apart:
@@ -50,10 +51,9 @@ def _list_unmeasured(fitted: Marginals) -> list[str]:
             f"How columns hang together that were never measured in one marginal: {listed}{more}. They are "
             "drawn as if independent given the others."
         )
-    if max((len(part) for part in tables), default=0) < 3 <= len(names):
+    if max((len(part) for part in parts), default=0) < 3 <= len(names):
         found.append("Relations of three columns that no two of them show: none was measured.")
-    released = tables.released
-    if any(len(column.cuts) < column.domain.size for column in tables.columns):
+    if any(len(column.cuts) < column.domain.size for column in fitted.cells):
         found.append("Where a number lies within its bin: it is drawn evenly.")
     if any(int(each.max()) + 1 < len(each) for each in released.merged):
         found.append(

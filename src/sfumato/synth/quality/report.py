@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from os import PathLike
 
     from sfumato.oracle.guarantee import Guarantee
-    from sfumato.synth.quality.check_kernel import MeasuredNumber
     from sfumato.synth.quality.drawn_cells import MarginalDistance
 
 _SHOWN, _PICTURES = 12, 6
@@ -36,20 +35,11 @@ class LearningScore:
     """Share that is right if the most frequent class is always predicted."""
 
 
-@dataclass(frozen=True, slots=True)
-class BoughtCheck:
-    """What a measurement of its own found, with the guarantee that it was charged for."""
-
-    numbers: tuple[MeasuredNumber, ...]
-    confidence: float
-    guarantee: Guarantee
-
-
 @dataclass(frozen=True)
 class QualityReport:
     """How good synthetic data are. Notebooks show it; `save` writes it with its pictures.
 
-    All of it follows from what was released and from synthetic rows, but for `bought`, which was charged.
+    All of it follows from what was released and from synthetic rows.
     """
 
     generator: str
@@ -59,7 +49,6 @@ class QualityReport:
     """What the budget paid for, the share of it, and what that bought."""
     distances: tuple[MarginalDistance, ...]
     learning: LearningScore | None
-    bought: BoughtCheck | None
     cannot_show: tuple[str, ...]
     pictures: Mapping[str, viz.Chart] = field(default_factory=dict)
 
@@ -74,11 +63,6 @@ class QualityReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Return all of it but the pictures, ready for JSON."""
-        bought = None
-        if self.bought is not None:
-            numbers = [asdict(each) for each in self.bought.numbers]
-            confidence, promised = self.bought.confidence, self.bought.guarantee.to_dict()
-            bought = {"numbers": numbers, "confidence": confidence, "guarantee": promised}
         return {
             "generator": self.generator,
             "rows": self.rows,
@@ -87,7 +71,6 @@ class QualityReport:
             "distances": [{**asdict(each), "columns": list(each.columns)} for each in self.distances],
             "mean_distance": self.mean_distance,
             "learning": None if self.learning is None else asdict(self.learning),
-            "measured": bought,
             "cannot_show": list(self.cannot_show),
         }
 
@@ -128,8 +111,6 @@ class QualityReport:
         parts = [self._describe_privacy(), self._describe_distances(most)]
         if self.learning is not None:
             parts.append(("Learning", [], [_say_learning(self.learning)]))
-        if self.bought is not None:
-            parts.append(self._describe_bought(self.bought))
         parts.append(("What it cannot show", [], list(self.cannot_show)))
         return [part for part in parts if part[1] or part[2]]
 
@@ -151,15 +132,6 @@ class QualityReport:
         if left:
             said.insert(0, f"{left} more marginals are in to_markdown() and to_dict().")
         return "Marginals", [["marginal", "distance", "by noise alone"], *rows], said
-
-    def _describe_bought(self, bought: BoughtCheck) -> tuple[str, list[list[str]], list[str]]:
-        rows = [
-            [_name_number(each.name), f"{each.value:.4f}", f"{each.low:.4f} to {each.high:.4f}"]
-            for each in bought.numbers
-        ]
-        header = ["measured on the rows", "value", f"interval at {bought.confidence:.0%}"]
-        said = [f"This was charged by itself: {bought.guarantee.cost_in_words}."]
-        return "Measured", [header, *rows], said
 
     # ---- as files ----
 
@@ -186,15 +158,7 @@ def _say_learning(score: LearningScore) -> str:
     return (
         f"A linear classifier of '{score.target}' that was trained on synthetic rows is right on "
         f"{score.right:.1%} of other synthetic rows; always naming the most frequent class is right on "
-        f"{score.largest:.1%}. What it does on real rows is not in here unless it was measured."
-    )
-
-
-def _name_number(name: str) -> str:
-    if name == "right":
-        return "right predictions of a classifier that was trained on synthetic rows"
-    return (
-        f"mean total variation of marginals of {name}" if name[0].isdigit() else f"total variation of {name}"
+        f"{score.largest:.1%}. `s.evaluate` measures what it does on real rows."
     )
 
 

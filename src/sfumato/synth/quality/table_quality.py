@@ -1,9 +1,9 @@
-"""The report on a synthetic table, and the measurement that it can be compared with the rows by."""
+"""The report on a synthetic table."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -12,17 +12,14 @@ import numpy as np
 from sfumato import viz
 from sfumato.errors import UsageError
 from sfumato.synth.quality.additive_classifier import train_on_cells
-from sfumato.synth.quality.check_kernel import CheckKernel, fit_sample_size, read_numbers
 from sfumato.synth.quality.drawn_cells import DrawnCells, compare_marginals
 from sfumato.synth.quality.limits_in_words import list_limits
-from sfumato.synth.quality.report import BoughtCheck, LearningScore, QualityReport
-from sfumato.synth.spending import Currency, read_amount
+from sfumato.synth.quality.report import LearningScore, QualityReport
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from numpy.typing import NDArray
 
-    from sfumato.oracle.fit_budget import FitBudget
-    from sfumato.oracle.guarantee import Guarantee
+    from sfumato.synth.column_cells import ColumnCells
     from sfumato.synth.marginals import Marginals
     from sfumato.synth.quality.additive_classifier import CellClassifier
 
@@ -47,12 +44,12 @@ class TableQuality:
     @cached_property
     def drawn(self) -> DrawnCells:
         """The synthetic rows as cells."""
-        return DrawnCells.of(self.fitted.marginals_.columns, self.fitted.sample(self.rows, seed=self.seed))
+        return DrawnCells.of(self.fitted.cells, self.fitted.sample(self.rows, seed=self.seed))
 
     def report(self) -> QualityReport:
         """Return what follows from released numbers and synthetic rows."""
         fitted = self.fitted
-        distances = compare_marginals(self.drawn, fitted.marginals_.released, fitted.total_)
+        distances = compare_marginals(self.drawn, fitted.released, fitted.total_)
         pictures = {column.name: self._draw(at) for at, column in enumerate(self.drawn.columns[:_PICTURES])}
         return QualityReport(
             "Marginals",
@@ -61,35 +58,9 @@ class TableQuality:
             fitted.quote_.parts,
             distances,
             self._score(),
-            None,
             list_limits(fitted),
             pictures,
         )
-
-    # ---- a measurement of its own ----
-
-    def make_check(self, budget: FitBudget, currency: Currency) -> CheckKernel:
-        """Return the measurement that a budget pays for; as many rows are drawn as the marginals speak of."""
-        concentrated, amount = read_amount(budget)
-        size, each = fit_sample_size(self.fitted.total_)
-        columns = self.fitted.marginals_.columns
-        compared = DrawnCells.of(columns, self.fitted.sample(size, seed=self.seed))
-        paid = replace(currency, concentrated=concentrated)
-        kernel = CheckKernel(compared, each, self.classifier, paid, amount)
-        kernel.require_drawable()
-        return kernel
-
-    def add_check(
-        self,
-        free: QualityReport,
-        kernel: CheckKernel,
-        written: Mapping[str, int],
-        confidence: float,
-        promised: Guarantee,
-    ) -> QualityReport:
-        """Return a report, made before the charge, with what was measured."""
-        numbers = read_numbers(kernel, written, confidence)
-        return replace(free, bought=BoughtCheck(numbers, confidence, promised))
 
     # ---- learning ----
 
@@ -130,20 +101,34 @@ class TableQuality:
 
     def _draw(self, at: int) -> viz.Chart:
         """Return the released counts of a column with their intervals, beside the synthetic ones."""
-        tables = self.fitted.marginals_
-        name = tables.columns[at].name
-        released = tables.table(name)
-        measured = next(each for each in tables.released.measured if each.columns == (at,))
-        counts = self.drawn.shares(measured, tables.released) * self.fitted.total_
-        labels = [str(each) for each in released[name].to_pylist()]
-        none = [math.nan] * len(labels)
-        count, low, high = (np.asarray(released[name]).tolist() for name in ("count", "low", "high"))
+        released, name = self.fitted.released, self.drawn.columns[at].name
+        measured = min(
+            (each for each in released.measured if each.columns == (at,)), key=lambda each: each.deviation
+        )
+        counts = self.drawn.shares(measured, released) * self.fitted.total_
+        labels = _name_bins(self.drawn.columns[at], released.bins[at])
+        width, none = measured.noise.half_width(0.95), [math.nan] * len(labels)
         return viz.grouped_bars(
             [*labels, *labels],
             ["released, with noise"] * len(labels) + ["synthetic"] * len(labels),
-            [*(max(0, each) for each in count), *counts],
-            [*low, *none],
-            [*high, *none],
+            [*np.maximum(measured.counts, 0).tolist(), *counts],
+            [*np.maximum(measured.counts - width, 0).tolist(), *none],
+            [*np.maximum(measured.counts + width, 0).tolist(), *none],
             title=f"{name}: released and synthetic",
             y="rows",
         )
+
+
+def _name_bins(column: ColumnCells, bins: NDArray[np.int64]) -> list[str]:
+    """Return what each bin of a column holds, in words."""
+    shown = [
+        "missing" if each is None else " to ".join(map(_show, each)) if isinstance(each, tuple) else str(each)
+        for each in column.show_cells()
+    ]
+    held = [np.flatnonzero(bins == cell) for cell in range(int(bins.max()) + 1)]
+    return [shown[each[0]] if len(each) == 1 else f"{shown[each[0]]} … {shown[each[-1]]}" for each in held]
+
+
+def _show(value: Any) -> str:
+    """Return an end of a bin; numbers with many digits after the point are shortened."""
+    return f"{value:.10g}" if isinstance(value, float) else str(value)

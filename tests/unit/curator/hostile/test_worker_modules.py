@@ -29,7 +29,7 @@ FITS: dict[str, Callable[[Session], Any]] = {
     "naive Bayes": _fit(lambda: sf.learn.GaussianNB(epsilon=1), "ward"),
     "k-means": _fit(lambda: sf.learn.KMeans(8, epsilon=1), None),
     "boosting": _fit(lambda: sf.learn.GradientBoosting(epsilon=1, trees=10), "ward"),
-    "moments": _fit(lambda: sf.synth.Moments(epsilon=1, delta=1e-6, components=2), "ward"),
+    "moments": _fit(lambda: sf.synth.Moments(epsilon=1, delta=1e-6), "ward"),
     "mean embedding": _fit(lambda: sf.synth.MERF(epsilon=1, delta=1e-6, waves=20, steps=1), "ward"),
     "quantile": lambda s: s.sql("SELECT QUANTILE_CONT(age, 0.9) AS q FROM visits").release(**SPEND),
     "keys": lambda s: s.sql("SELECT note, COUNT(*) AS n FROM visits GROUP BY note").release(

@@ -19,7 +19,7 @@ MODELS = [
     sf.learn.Search(sf.learn.LogisticRegression(), {"penalty": [0.1, 1.0]}, epsilon=2.0, runs=3),
     sf.learn.make_pipeline(sf.learn.Scaler(epsilon=1), sf.learn.GaussianNB(epsilon=1, bounds=(-1, 1))),
     sf.synth.Marginals(epsilon=1, delta=1e-8, workload=[("age", "ward")], bins={"age": 5}),
-    sf.synth.Moments(rho=0.1, components=2),
+    sf.synth.Moments(rho=0.1, size=2),
     sf.synth.Twin(),
 ]
 

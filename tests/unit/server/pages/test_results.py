@@ -144,7 +144,6 @@ def test_labelled_rows_are_made_from_the_page(tmp_path: Path) -> None:
             job.wait()
             text = page.get(sent.headers["location"]).text
             assert "Rows to draw" in text
-            assert "Report on quality" not in text
 
 
 def open_pages(clinic: LoopbackClinic) -> httpx.Client:

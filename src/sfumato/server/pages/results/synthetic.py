@@ -1,4 +1,4 @@
-"""The Synthetic page: published tables for everyone; generators, rows and reports for those who ask."""
+"""The Synthetic page: published tables for everyone; generators and rows for those who ask."""
 
 from typing import Annotated, Any
 
@@ -9,7 +9,7 @@ from sfumato.errors import PolicyError, SfumatoError
 from sfumato.lab.synthetic.published_table import PublishedTable
 from sfumato.server.access import Role, Visitor
 from sfumato.server.context import ServerContext
-from sfumato.server.facts.fits import LABELLED, MADE, read_fit, read_report, read_sample
+from sfumato.server.facts.fits import LABELLED, MADE, read_fit, read_sample
 from sfumato.server.facts.spreadsheets import write_csv
 from sfumato.server.facts.typed import read_optional_number, read_typed_whole
 from sfumato.server.pages.forms import (
@@ -80,14 +80,6 @@ def show_job(request: Request, visitor: Asker, context: Context, job: JobPath) -
 def draw_rows(request: Request, visitor: Asker, context: Context, job: JobPath, fields: Fields) -> Answered:
     """Send the drawing of rows as a job."""
     return send_about(request, visitor, context, job, "/synthetic", lambda fit: read_sample(fit, fields))
-
-
-@router.post("/synthetic/{job}/report", response_model=None)
-def report_quality(
-    request: Request, visitor: Asker, context: Context, job: JobPath, fields: Fields
-) -> Answered:
-    """Send a quality report as a job."""
-    return send_about(request, visitor, context, job, "/synthetic", lambda fit: read_report(fit, fields))
 
 
 @router.post("/synthetic/{job}/publish", response_model=None)
