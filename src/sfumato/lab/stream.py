@@ -177,6 +177,8 @@ class TableStream:
     def list_rows(self, window: int | None = None, decay: Number | None = None) -> list[tuple[str, ...]]:
         """Return each tick and its values with half of a 95 % interval, as texts."""
         values, half = self.values(window, decay), self.half_widths(window=window, decay=decay)
+        if not len(values):
+            return []
         wide = np.broadcast_to(half.reshape(len(half), -1), values.reshape(len(half), -1).shape)
         rows = zip(self.ticks(), values.reshape(len(half), -1), wide, strict=True)
         return [

@@ -10,7 +10,7 @@ from sfumato.viz.curves import belief_curve, profile_curve, spent_curve, step_cu
 from sfumato.viz.experiment import histogram_errors
 from sfumato.viz.grids import heatmap
 from sfumato.viz.icons import IconPart, icon_array, icon_key
-from sfumato.viz.intervals import bars, grouped_bars
+from sfumato.viz.intervals import answer_bars, bars, grouped_bars
 from sfumato.viz.learning import learning_curves
 from sfumato.viz.models import calibration_curve, roc_curve
 from sfumato.viz.regret import regret_curves
@@ -21,6 +21,7 @@ __all__ = [
     "Chart",
     "IconPart",
     "NamedLines",
+    "answer_bars",
     "attack_bars",
     "bars",
     "belief_curve",

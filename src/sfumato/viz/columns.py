@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from datetime import date
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -18,6 +20,8 @@ Rows = list[dict[str, Any]]
 
 WHOLE: Final = ",d"
 FOUR_FIGURES: Final = ",.4~r"
+_MOMENT: Final = re.compile(r"\d{4}-\d{2}-\d{2}(?:[ T]\d{2}:\d{2}:\d{2}(?:\.\d+)?)?$", re.A)
+"""A date as JSON has it."""
 
 
 def to_rows(columns: Mapping[str, Sequence[Any]]) -> Rows:
@@ -49,13 +53,23 @@ def label_text(label: Any) -> str:
         return " · ".join(map(label_text, label))
     if isinstance(label, float):
         return f"{label:g}"
-    return "(missing)" if label is None else str(label)
+    return "null" if label is None else str(label)
 
 
-def are_numeric(labels: Sequence[Any]) -> bool:
-    """Return whether all keys are numbers, so that they are drawn in their own order."""
+def find_scale(labels: Sequence[Any]) -> str:
+    """Return the type of axis on which keys have an order of their own: "quantitative" or "temporal".
+
+    Empty if they are names. A missing key is on no such axis and does not count.
+    """
+    known = [label for label in labels if label is not None]
+    if not known:
+        return ""
     kinds = (int, float, np.integer, np.floating)
-    return all(isinstance(label, kinds) and not isinstance(label, bool) for label in labels)
+    if all(isinstance(label, kinds) and not isinstance(label, bool) for label in known):
+        return "quantitative"
+    if all(isinstance(label, date) or _MOMENT.match(str(label)) for label in known):
+        return "temporal"
+    return ""
 
 
 def number_format(values: Sequence[float | None]) -> str:

@@ -2,23 +2,53 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from datetime import date
 from typing import TYPE_CHECKING, Any, Final
 
 from sfumato.viz.chart import Chart, make_chart
-from sfumato.viz.columns import WHOLE, Rows, are_numeric, label_text, number_format, to_numbers, to_rows
+from sfumato.viz.columns import WHOLE, Rows, find_scale, label_text, number_format, to_numbers, to_rows
 from sfumato.viz.theme import INK, MUTED, PALETTE, WIDTH
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import ArrayLike
 
 MANY_CELLS: Final = 60
 """Most cells drawn as separate bars; more are drawn as a line with a band."""
+MANY_PANELS: Final = 12
+"""Most panels of a chart by several keys; of more, only the largest groups are drawn."""
 MANY_LABELS: Final = 14
 LONG_LABEL: Final = 12
 
 Encoding = dict[str, Any]
+
+
+def answer_bars(
+    keys: Mapping[str, Sequence[Any]],
+    values: ArrayLike,
+    low: ArrayLike | None = None,
+    high: ArrayLike | None = None,
+    *,
+    name: str,
+) -> Chart:
+    """Return a chart of the number `name` of an answer by the columns of its keys.
+
+    The key with an order of its own, else the one with the most values, is drawn along the axis. All other
+    keys together are the colours or panels.
+    """
+    title = f"{name} by {', '.join(keys)}" if keys else name
+    if not keys:
+        return bars([name], values, low, high, title=title, y=name)
+    along = max(keys, key=lambda key: (bool(find_scale(keys[key])), len(set(keys[key]))))
+    others = {key: labels for key, labels in keys.items() if key != along}
+    if not others:
+        return bars(keys[along], values, low, high, title=title, x=along, y=name)
+    series = list(zip(*others.values(), strict=True))
+    return grouped_bars(
+        keys[along], series, values, low, high, title=title, x=along, y=name, group=", ".join(others)
+    )
 
 
 def bars(
@@ -34,14 +64,24 @@ def bars(
     """Return a chart with one bar per label and its interval from `low` to `high`.
 
     Many or long labels make the bars horizontal. More than 60 cells become a line with a band, in the order
-    of the labels if these are numbers, else largest first.
+    of the labels if these are numbers or dates, else largest first.
     """
     cells = _cells({"label": [label_text(label) for label in labels]}, values, low, high)
     if len(cells) > MANY_CELLS:
-        return make_chart(_ranked(cells, labels, x, y), title=title)
+        return make_chart(_ranked(cells, labels, x, y), title=title, subtitle=_tell_missing(labels, x))
     sideways = _sideways(cells)
-    layers = [_zero(sideways), _bar(cells, sideways, x, y), *_whiskers(cells, sideways)]
-    return make_chart({"data": {"values": cells}, **_size(cells, sideways), "layer": layers}, title=title)
+    spec = {"data": {"values": cells}, **_size(cells, sideways), "layer": _layers(cells, sideways, x, y)}
+    return make_chart(spec, title=title)
+
+
+def _layers(cells: Rows, sideways: bool, x: str, y: str) -> list[dict[str, Any]]:
+    return [_zero(sideways), _bar(cells, sideways, x, y), *_whiskers(cells, sideways)]
+
+
+def _tell_missing(labels: Sequence[Any], x: str) -> str:
+    """Return the line that says that a group for missing keys is not on the axis; else nothing."""
+    left_out = find_scale(labels) and any(label is None for label in labels)
+    return f"without rows whose {x or 'key'} is missing" if left_out else ""
 
 
 def grouped_bars(
@@ -58,13 +98,21 @@ def grouped_bars(
 ) -> Chart:
     """Return a chart of grouped bars: one group per label, one colour per series. `group` titles the legend.
 
-    With more series than colours, or more than 60 cells, every series has a panel of its own.
+    With more series than colours, or more than 60 cells, every series has a panel of its own. If that makes
+    too many panels, or too many names in one, the 60 largest groups are drawn as bars.
     """
     keys = {"label": [label_text(label) for label in labels], "series": [label_text(name) for name in series]}
     cells = _cells(keys, values, low, high)
-    if len(cells) > MANY_CELLS or len(set(keys["series"])) > len(PALETTE):
-        return make_chart(_panels(cells, labels, x, y, group), title=title)
-    return make_chart(_clusters(cells, x, y, group), title=title)
+    panels = Counter(keys["series"])
+    if len(cells) <= MANY_CELLS and len(panels) <= len(PALETTE):
+        return make_chart(_clusters(cells, x, y, group), title=title)
+    if len(panels) <= MANY_PANELS and (find_scale(labels) or max(panels.values()) <= MANY_CELLS):
+        return make_chart(_panels(cells, labels, x, y, group), title=title, subtitle=_tell_missing(labels, x))
+    largest = sorted(cells, key=lambda cell: -(cell["value"] or 0))[:MANY_CELLS]
+    named = [{**cell, "label": f"{cell['label']} · {cell['series']}"} for cell in largest]
+    layers = _layers(named, True, ", ".join(filter(None, (x, group))), y)
+    spec = {"data": {"values": named}, **_size(named, True), "layer": layers}
+    return make_chart(spec, title=title, subtitle=f"the {len(named)} largest of {len(cells):,} groups")
 
 
 def _cells(
@@ -176,23 +224,30 @@ def _tooltip(cells: Rows, x: str, y: str) -> list[dict[str, Any]]:
 
 
 def _ranked(cells: Rows, labels: Sequence[Any], x: str, y: str) -> dict[str, Any]:
-    if not are_numeric(labels):
+    scale, named = find_scale(labels), x
+    if not scale:
         cells = sorted(cells, key=lambda cell: -(cell["value"] or 0))
-    placed = _placed(cells, labels if are_numeric(labels) else range(1, len(cells) + 1))
-    named = x if are_numeric(labels) else f"{x or 'cells'}, largest first"
-    return {"data": {"values": placed}, "width": WIDTH, "height": 360, "layer": _band(placed, named, x, y)}
+        labels, scale, named = range(1, len(cells) + 1), "quantitative", f"{x or 'cells'}, largest first"
+    placed = _placed(cells, labels)
+    layer = _band(placed, scale, named, x, y)
+    return {"data": {"values": placed}, "width": WIDTH, "height": 360, "layer": layer}
 
 
 def _placed(cells: Rows, places: Sequence[Any]) -> Rows:
-    return [{**cell, "place": float(place)} for cell, place in zip(cells, places, strict=True)]
+    """Return the cells with their places on an axis; those without a place are left out."""
+    return [
+        {**cell, "place": str(place) if isinstance(place, str | date) else float(place)}
+        for cell, place in zip(cells, places, strict=True)
+        if place is not None
+    ]
 
 
-def _band(cells: Rows, place: str, x: str, y: str) -> list[dict[str, Any]]:
+def _band(cells: Rows, scale: str, place: str, x: str, y: str) -> list[dict[str, Any]]:
     across = {
         "field": "place",
-        "type": "quantitative",
+        "type": scale,
         "title": place or None,
-        "scale": {"zero": False, "nice": False},
+        **({"scale": {"zero": False, "nice": False}} if scale == "quantitative" else {}),
         "axis": {"grid": False, "tickCount": 10},
     }
     line = {
@@ -214,9 +269,9 @@ def _band(cells: Rows, place: str, x: str, y: str) -> list[dict[str, Any]]:
 def _panels(cells: Rows, labels: Sequence[Any], x: str, y: str, group: str) -> dict[str, Any]:
     order = list(dict.fromkeys(cell["series"] for cell in cells))
     columns = min(3, len(order))
-    width = (WIDTH - 40 * columns) // columns
-    placed = _placed(cells, labels) if are_numeric(labels) else cells
-    layers = _band(placed, x, x, y) if are_numeric(labels) else _narrow_bars(cells, width, x, y)
+    width, scale = (WIDTH - 40 * columns) // columns, find_scale(labels)
+    placed = _placed(cells, labels) if scale else cells
+    layers = _band(placed, scale, x, x, y) if scale else _narrow_bars(cells, width, x, y)
     return {
         "data": {"values": placed},
         "facet": {"field": "series", "type": "nominal", "sort": order, "title": group or None},

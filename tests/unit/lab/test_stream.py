@@ -59,6 +59,8 @@ def test_one_charge_for_all_ticks_and_replays_are_free(make: Callable[..., sf.La
     quoted = asked.quote()
     assert not quoted.free
     assert lab.ledger.read_spent("population:who") == NOTHING
+    assert "0 of 6 ticks released" in repr(asked)
+    assert asked.list_rows() == []
     lab.set_through("visits", day=2)
     told = asked.run().values().tolist()
     spent = lab.ledger.read_spent("population:who")

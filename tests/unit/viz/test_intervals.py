@@ -1,6 +1,8 @@
 """Bars with their error bars: which shape is chosen, and that every shape is a document Vega-Lite accepts."""
 
+import itertools
 import math
+from datetime import date, timedelta
 from typing import Any
 
 import numpy as np
@@ -81,7 +83,7 @@ def test_what_is_no_number_is_not_drawn() -> None:
 def test_keys_are_shown_as_people_read_them() -> None:
     labels = [None, ("A", 1), 0.5, True]
     cells = viz.bars(labels, [1, 2, 3, 4], title="t").spec["data"]["values"]
-    assert [cell["label"] for cell in cells] == ["(missing)", "A · 1", "0.5", "True"]
+    assert [cell["label"] for cell in cells] == ["null", "A · 1", "0.5", "True"]
 
 
 def test_lists_of_different_length_are_refused() -> None:
@@ -113,9 +115,63 @@ def test_panels_of_numbers_are_bands() -> None:
     assert marks(grouped(list(range(40)), 2)["spec"]["layer"]) == ["rule", "area", "line"]
 
 
+def answer(keys: dict[str, list[Any]]) -> dict[str, Any]:
+    values = np.arange(float(len(next(iter(keys.values())))))
+    return viz.answer_bars(keys, values, values - 1, values + 1, name="n").spec
+
+
+def product(*keys: list[Any]) -> list[list[Any]]:
+    """The columns of all combinations of keys."""
+    return [list(column) for column in zip(*itertools.product(*keys), strict=True)]
+
+
+YEARS: list[Any] = list(range(1950, 2030))
+DAYS: list[Any] = [date(2026, 1, 1) + timedelta(day) for day in range(80)]
+
+
+def test_two_keys_of_an_answer_are_an_axis_and_colours() -> None:
+    ward, sex = product(["A", "B", "C"], ["f", "m"])
+    spec = answer({"sex": sex, "ward": ward})
+    assert spec["layer"][1]["encoding"]["x"]["title"] == "ward"
+    assert spec["layer"][1]["encoding"]["color"]["title"] == "sex"
+    assert spec["data"]["values"][1] == {"label": "A", "series": "m", "value": 1.0, "low": 0.0, "high": 2.0}
+
+
+@pytest.mark.parametrize("places", [YEARS, DAYS, [str(day) for day in DAYS]], ids=["years", "days", "texts"])
+def test_keys_with_an_order_are_never_sorted_by_value(places: list[Any]) -> None:
+    """Neither alone nor next to a key without one; and no line connects groups of different panels."""
+    alone = answer({"at": places})
+    assert [cell["label"] for cell in alone["data"]["values"]] == list(map(str, places))
+    sex, at = product(["f", "m"], places)
+    both = answer({"sex": sex, "at": at})
+    assert both["facet"]["title"] == "sex"
+    assert marks(both["spec"]["layer"]) == ["rule", "area", "line"]
+    across = both["spec"]["layer"][2]["encoding"]["x"]
+    assert (across["title"], across["type"]) == ("at", "quantitative" if places is YEARS else "temporal")
+
+
+def test_a_missing_key_is_on_no_axis_of_numbers() -> None:
+    spec = answer({"year": [*YEARS, None]})
+    assert len(spec["data"]["values"]) == len(YEARS)
+    assert spec["title"]["subtitle"] == "without rows whose year is missing"
+    assert len(answer({"year": [2020, None]})["data"]["values"]) == 2
+
+
+def test_of_very_many_groups_by_names_the_largest_are_bars() -> None:
+    first, second = product([f"a{i}" for i in range(30)], [f"b{i}" for i in range(30)])
+    spec = answer({"first": first, "second": second})
+    assert len(spec["data"]["values"]) == 60
+    assert spec["data"]["values"][0]["label"] == "a29 · b29"
+    assert spec["title"]["subtitle"] == "the 60 largest of 900 groups"
+    assert "line" not in marks(spec["layer"])
+
+
 @pytest.mark.parametrize(
     "spec",
     [
+        answer(dict(zip("ab", product(["A", "B"], DAYS), strict=True))),
+        answer(dict(zip("ab", product([f"a{i}" for i in range(30)], [1, 2, 3]), strict=True))),
+        answer({"day": [*DAYS, None]}),
         bars(["A", "B"]),
         bars([f"w{i}" for i in range(20)]),
         bars([f"w{i}" for i in range(70)]),
@@ -126,7 +182,20 @@ def test_panels_of_numbers_are_bands() -> None:
         grouped(["A", "B"], 8),
         grouped(list(range(40)), 2),
     ],
-    ids=["upright", "sideways", "ranked", "ordered", "empty", "pairs", "long pairs", "panels", "band panels"],
+    ids=[
+        "panels of days",
+        "largest",
+        "days",
+        "upright",
+        "sideways",
+        "ranked",
+        "ordered",
+        "empty",
+        "pairs",
+        "long pairs",
+        "panels",
+        "band panels",
+    ],
 )
 def test_the_compiler_takes_every_shape(spec: dict[str, Any], capfd: pytest.CaptureFixture[str]) -> None:
     assert accepted(spec, capfd)

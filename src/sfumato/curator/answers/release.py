@@ -244,14 +244,12 @@ class Release:
         known = np.flatnonzero(np.isfinite(number) & (np.isfinite(low) | bare))
         keys = self._labels if self._staged else self._key_names
         columns = [self._columns[key] for key in keys] if self._staged else self._keys
-        return viz.bars(
-            [" · ".join(show_label(key[at]) for key in columns) if keys else name for at in known],
+        return viz.answer_bars(
+            {key: [labels[at] for at in known] for key, labels in zip(keys, columns, strict=True)},
             number[known].tolist(),
             None if bare else low[known].tolist(),
             None if bare else high[known].tolist(),
-            title=f"{name} by {', '.join(keys)}" if keys else name,
-            x=", ".join(keys),
-            y=name,
+            name=name,
         )
 
     # ---- what people see ----

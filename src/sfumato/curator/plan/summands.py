@@ -209,7 +209,7 @@ def _covariance(aggregate: CovarianceOf, source: RowSource) -> tuple[Summand, ..
     one, other = (_deviations(_where_present(a, b)) for a, b in (parts, reversed(parts)))
     squares = (_product(one, one), _product(other, other)) if aggregate.scaled else ()
     # A sum is missing where one of its parts is, so it stands for "neither is missing".
-    values = [_source_of(part.value) for part in parts if not part.present]
+    values = list(dict.fromkeys(_source_of(part.value) for part in parts if not part.present))
     both = (
         LoweredValue(values[0] if len(values) == 1 else Add(*values), Numbers(0, 0)) if values else parts[0]
     )

@@ -7,7 +7,6 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from sfumato import viz
-from sfumato.curator.answers.numbers_shown import show_label
 from sfumato.curator.answers.results import ChosenRange, ChosenValues, NoisyFigure, Receipt
 from sfumato.curator.catalog.description import ColumnDescription, PublicFacts, TableDescription, TableListing
 from sfumato.errors import UsageError
@@ -180,15 +179,13 @@ class RemoteRelease(_Shown):
         low, high = (_list_cells(ends, f"{name}_{side}") for side in ("low", "high"))
         bare = all(each is None for each in low)
         known = [at for at, each in enumerate(values) if each is not None and (bare or low[at] is not None)]
-        keys = [table.column(each).to_pylist() for each in labels]
-        return viz.bars(
-            [" · ".join(show_label(key[at]) for key in keys) if keys else name for at in known],
+        keys = {each: table.column(each).to_pylist() for each in labels}
+        return viz.answer_bars(
+            {each: [key[at] for at in known] for each, key in keys.items()},
             [float(values[at]) for at in known],
             None if bare else [float(low[at]) for at in known],
             None if bare else [float(high[at]) for at in known],
-            title=f"{name} by {', '.join(labels)}" if labels else name,
-            x=", ".join(labels),
-            y=name,
+            name=name,
         )
 
     def refine(self, **spend: Any) -> RemoteRelease:

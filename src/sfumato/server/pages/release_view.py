@@ -107,17 +107,9 @@ def draw_charts(columns: dict[str, list[Any]], ends: dict[str, list[Any]]) -> li
         known = [at for at, cell in enumerate(columns[name]) if None not in (cell, low[at], high[at])]
         if not known:
             continue
-        labels = [" · ".join(_label(columns[key][at]) for key in keys) if keys else name for at in known]
+        labels = {key: [columns[key][at] for at in known] for key in keys}
         picked = ([column[at] for at in known] for column in (columns[name], low, high))
-        charts.append(
-            viz.bars(
-                labels,
-                *picked,
-                title=f"{name} by {', '.join(keys)}" if keys else name,
-                x=", ".join(keys),
-                y=name,
-            )
-        )
+        charts.append(viz.answer_bars(labels, *picked, name=name))
     return charts
 
 

@@ -55,6 +55,8 @@ QUESTIONS = [
     "COVAR_POP(full, flag), SUM(full), AVG(x)",
     "COUNT(*), COUNT(y), COUNT(x), COUNT(flag)",
     "AVG(flag), COUNT(DISTINCT who), COUNT(*)",
+    "CORR(x, x), SUM(x)",
+    "SUM(y), COVAR_POP(y, y), AVG(y), COUNT(*)",
 ]
 Exact = Callable[[QuestionPlan, list[dict[str, int | None]]], list[int]]
 
