@@ -101,6 +101,12 @@ class GaussianNoise:
 
         return np.asarray(np.rint(float(self.sigma) * ndtri(chances)))
 
+    def exceedance(self, steps: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return P(|noise| ≥ step) for whole steps from 1 on, to double precision."""
+        from scipy.special import erfc
+
+        return np.asarray(erfc((steps - 0.5) / (float(self.sigma) * math.sqrt(2))))
+
     def _noisy(self, exact: IntArray, source: BitSource) -> IntArray:
         return add_noise(exact, draw_gaussian(self.sigma, exact.size, source).reshape(exact.shape))
 

@@ -113,6 +113,11 @@ class LaplaceNoise:
         beyond = np.minimum(chances, 1 - chances) * (1 + math.exp(-1 / scale))
         return np.asarray(np.sign(chances - 0.5) * np.maximum(np.ceil(-scale * np.log(beyond)) - 1, 0))
 
+    def exceedance(self, steps: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return P(|noise| ≥ step) for whole steps from 1 on, to double precision."""
+        rate = 1 / float(self.scale)
+        return np.asarray(2 * np.exp(-rate * steps) / (1 + math.exp(-rate)))
+
     def _noisy(self, exact: IntArray, source: BitSource) -> IntArray:
         return add_noise(exact, draw_laplace(self.scale, exact.size, source).reshape(exact.shape))
 

@@ -75,7 +75,7 @@ def test_noisy_levels_add_up(session: Any, levels: str, spend: dict[str, Any]) -
     keys = _keys(levels)
     marks = ", ".join(f"GROUPING({key}) AS g_{key}" for key in keys)
     sql = f"SELECT {', '.join(keys)}, {marks}, COUNT(*) AS n, SUM(cost) AS s FROM t GROUP BY {levels}"
-    rows = session.sql(sql).release(**spend).to_arrow().to_pylist()
+    rows = session.sql(sql).release(**spend).all_groups().to_arrow().to_pylist()
     by_level: dict[tuple[int, ...], list[dict[str, Any]]] = {}
     for row in rows:
         by_level.setdefault(tuple(row[f"g_{key}"] for key in keys), []).append(row)

@@ -42,7 +42,7 @@ def test_an_answer_is_printed_without_lowering_its_question_again(
     monkeypatch.setattr(resolved, "lower_relation", _refuse)
     assert "see r.caveats" in str(release)
     assert list(release.caveats) == release.to_dict()["bias"] != []
-    assert release.interval().num_rows == 3
+    assert release.all_groups().interval().num_rows == 3
     assert release.plot("mean") is not None
 
 

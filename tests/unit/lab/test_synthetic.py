@@ -229,7 +229,7 @@ def test_questions_and_models_are_rehearsed_for_nothing(tmp_path: Path) -> None:
     assert rehearsal.tables.to_dict().keys() == real.tables.to_dict().keys()
     assert str(rehearsal.budget) == before, "quotas are those that were granted"
     ask = "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward"
-    assert rehearsal.sql(ask).release(epsilon=1).to_arrow().num_rows == 4
+    assert rehearsal.sql(ask).release(epsilon=1).all_groups().to_arrow().num_rows == 4
     model = sf.learn.LogisticRegression(epsilon=1)
     rehearsal.fit(model, table="visits", features=["age"], target="ill")
     assert str(real.budget) == before

@@ -77,7 +77,7 @@ def session(lab: Any) -> Any:
 def _counts(release: Any, *names: str) -> dict[Any, int]:
     """Return the counts of a release by some of its keys."""
     found: dict[Any, int] = {}
-    for row in release.to_arrow().to_pylist():
+    for row in release.all_groups().to_arrow().to_pylist():
         key = tuple(row[name] for name in names)
         found[key] = found.get(key, 0) + row["n"]
     return found

@@ -107,12 +107,12 @@ def compare(lab: Any, asked: list[str], spend: dict[str, float], order: tuple[st
         assert first.ask_together(asked).quote(**spend).error()
         together = first.ask_together(asked).release(**spend)
         again = second.ask_together(asked).release(**spend)
-        alone = [first.sql(sql).release(epsilon=1000).with_plain_numbers() for sql in asked]
+        alone = [first.sql(sql).release(epsilon=1000).all_groups().with_plain_numbers() for sql in asked]
     assert all(each.receipt.replayed for each in again)
     for one, other, expected in zip(together, again, alone, strict=True):
         assert one.to_arrow() == other.to_arrow()
         assert one.interval() == other.interval()
-        assert_equal(one.with_plain_numbers().to_arrow(), expected.to_arrow())
+        assert_equal(one.all_groups().with_plain_numbers().to_arrow(), expected.to_arrow())
 
 
 def assert_equal(found: pa.Table, expected: pa.Table) -> None:

@@ -76,6 +76,8 @@ class NoisyAnswer:
     cells: int
     rounds: int = 1
     """Number of answers that were combined."""
+    dependent: bool = False
+    """Whether different cells have noise in common, as where levels were made to agree."""
 
     def numbers(self, at: int) -> Floats:
         """Return a sum in every cell, in doubles."""
@@ -90,9 +92,8 @@ class NoisyAnswer:
         at = np.array(cells, dtype=np.intp)
         chosen = tuple(each.take(at) for each in self.chosen)
         keys = None if self.keys is None else tuple(self.keys[i] for i in at)
-        return NoisyAnswer(
-            self.sums[:, at], tuple(law.at(at) for law in self.laws), chosen, keys, at.size, self.rounds
-        )
+        laws = tuple(law.at(at) for law in self.laws)
+        return replace(self, sums=self.sums[:, at], laws=laws, chosen=chosen, keys=keys, cells=at.size)
 
 
 # ---- reading -----------------------------------------------------------------------------------------------
@@ -118,7 +119,8 @@ def read_answer(plan: QuestionPlan, text: str) -> NoisyAnswer:
     cells = plan.resolved.cells if keys is None else len(keys)
     places = _arrange_choices(plan, chosen)
     if plan.question.levels:
-        return NoisyAnswer(agree_levels(plan, sums), level_laws(plan), places, None, cells)
+        agreed = agree_levels(plan, sums)
+        return NoisyAnswer(agreed, level_laws(plan), places, None, cells, dependent=True)
     found = sums[0] if sums else []
     whole = read_shape(plan, found, cells) if plan.shaped is not None else _whole(found, cells)
     return NoisyAnswer(whole, noise_laws(plan), places, keys, cells)
@@ -131,7 +133,8 @@ def _read_pooled(plan: QuestionPlan, answers: Sequence[Any]) -> NoisyAnswer:
     sums, laws = estimates.sum_question(plan.resolved), estimates.join_laws(plan.resolved)
     rest = [answer for answer in answers if not is_pooled(answer)]
     steps = [step for step in plan.steps if isinstance(step, ChoiceStep)]
-    return NoisyAnswer(sums, laws, read_choices(plan, steps, rest), None, plan.resolved.cells)
+    chosen = read_choices(plan, steps, rest)
+    return NoisyAnswer(sums, laws, chosen, None, plan.resolved.cells, dependent=True)
 
 
 def read_choices(
@@ -256,6 +259,7 @@ def combine_answers(one: NoisyAnswer, other: NoisyAnswer) -> NoisyAnswer:
         keys,
         one.cells,
         one.rounds + other.rounds,
+        one.dependent or other.dependent,
     )
 
 
@@ -289,7 +293,8 @@ def _spread(noisy: NoisyAnswer, keys: tuple[Key, ...]) -> tuple[NoisyAnswer, NDA
     sums[:, has] = noisy.sums[:, at]
     laws = tuple(NoiseLaw(law.draws, _placed(law.at(at).weights, has)) for law in noisy.laws)
     chosen = tuple(each.place(has, at) for each in noisy.chosen)
-    return NoisyAnswer(sums, laws, chosen, keys, len(keys), noisy.rounds), has
+    spread = replace(noisy, sums=sums, laws=laws, chosen=chosen, keys=keys, cells=len(keys))
+    return spread, has
 
 
 def _placed(weights: Floats, has: NDArray[np.bool_]) -> Floats:

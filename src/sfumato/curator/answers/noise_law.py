@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,7 @@ from sfumato.curator.answers.laws.drawn_noise import (
     lattice_half_width,
     sum_half_width,
 )
-from sfumato.noise import GaussianNoise
+from sfumato.noise import GaussianNoise, LaplaceNoise
 from sfumato.noise.tails import FEW_DRAWS, continue_tail
 
 if TYPE_CHECKING:
@@ -39,6 +40,10 @@ _POINTS = 2**12
 _FINE_POINTS = 2**16
 """Number of draws where one set of them serves all cells, or where there are few cells, as in a quote."""
 _FEW_CELLS = 4
+_TAIL_POINTS = 2**10
+"""Sizes at which the tail of a law is tabulated."""
+_LEAST_RISK = 1e-12
+"""Least risk in such a table; doubles do not tell smaller ones."""
 _BLOCK = 2**15
 """Number of doubles held at a time: few enough for a processor's cache."""
 _LEAST = 1e-300
@@ -196,13 +201,18 @@ def _half_width(law: NoiseLaw, confidence: float) -> float:
         exact = lattice_half_width([draw.noise for draw in law.draws], weights.tolist(), confidence)
         if exact is not None:
             return exact
-    sizes = np.abs(weights @ draw_points(law.draws, _FINE_POINTS))
+    sizes = _sort_sizes(law.draws, tuple(weights.tolist()))
 
     def find(risk: float) -> float:
-        enough = math.ceil((1 - risk) * _FINE_POINTS) - 1
-        return float(np.partition(sizes, enough)[enough])
+        return float(sizes[math.ceil((1 - risk) * _FINE_POINTS) - 1])
 
     return float(continue_tail(find, 1 - confidence, FEW_DRAWS / _FINE_POINTS))
+
+
+@lru_cache(maxsize=32)
+def _sort_sizes(draws: tuple[Draw, ...], weights: tuple[float, ...]) -> Floats:
+    """Return the sizes of draws of a weighted sum, ascending."""
+    return np.sort(np.abs(np.array(weights) @ draw_points(draws, _FINE_POINTS)))
 
 
 def find_alike(law: NoiseLaw) -> tuple[float, DrawnNoise, int] | None:
@@ -222,6 +232,54 @@ def find_alike(law: NoiseLaw) -> tuple[float, DrawnNoise, int] | None:
     # Gaussian numbers with any weights add up to one, to which rounding each of them adds next to nothing.
     wide = isinstance(noise, NormalNoise) or (isinstance(noise, GaussianNoise) and noise.sigma > _SMOOTH)
     return (float(np.linalg.norm(sizes)), noise, 1) if wide else None
+
+
+def exceedance(law: NoiseLaw, sizes: Floats) -> Floats:
+    """Return P(|noise| ≥ size) for each size; the last axis has a column a cell. It is never too small.
+
+    Of one draw of Laplace or Gaussian noise it is exact. Of other laws it is rounded up, by 3 % at most.
+    """
+    if not law.draws:
+        return np.where(sizes > 0, 0.0, 1.0)
+    patterns, which = np.unique(law.weights, axis=1, return_inverse=True)
+    found = np.empty(sizes.shape)
+    for place, pattern in enumerate(patterns.T.tolist()):
+        cells = slice(None) if law.weights.shape[1] == 1 else np.flatnonzero(which.reshape(-1) == place)
+        found[..., cells] = _exceedance_alike(law.draws, tuple(pattern), sizes[..., cells])
+    return found
+
+
+def _exceedance_alike(draws: tuple[Draw, ...], weights: tuple[float, ...], sizes: Floats) -> Floats:
+    """Return P(|noise| ≥ size) where the weights are the same in all cells."""
+    match _used_noises(draws, weights):
+        case [(LaplaceNoise() | GaussianNoise() as noise, weight)]:
+            # Noise is whole, so a number that is whole but for the rounding of doubles is taken as whole.
+            steps = np.ceil(np.maximum(sizes, 0.0) / weight - 1e-9)
+            return np.where(steps > 0, noise.exceedance(steps), 1.0)
+    ends, risks = _tabulate_tail(draws, weights)
+    return np.where(sizes > 0, risks[np.searchsorted(ends, sizes * (1 + 1e-12), side="right") - 1], 1.0)
+
+
+def _used_noises(draws: tuple[Draw, ...], weights: tuple[float, ...]) -> list[tuple[DrawnNoise, float]]:
+    return [(draw.noise, abs(weight)) for draw, weight in zip(draws, weights, strict=True) if weight]
+
+
+@lru_cache(maxsize=64)
+def _tabulate_tail(draws: tuple[Draw, ...], weights: tuple[float, ...]) -> Ends:
+    """Return sizes from 0 on, ascending, and P(|noise| ≥ size) at each of them."""
+    match _used_noises(draws, weights):
+        case [(BodyCoordinate(body, place), weight)]:
+            last = body.half_width(place, 1 - Fraction(body.told))
+            steps = np.unique(np.rint(np.linspace(1, max(1, last), _TAIL_POINTS)).astype(np.int64))
+            within = [body.coverage(place, step - 1) for step in steps.tolist()]
+            risks = np.maximum(body.told, 1 - np.array(within))
+            return np.append(0.0, weight * steps), np.append(1.0, risks)
+    law = NoiseLaw(draws, np.array(weights)[:, None])
+    risks = np.geomspace(1.0, _LEAST_RISK, _TAIL_POINTS)
+    halves = [float(combined_half_width([(1.0, law)], 1 - risk)[0]) for risk in risks.tolist()[1:]]
+    # A size above the half-width of a risk has at most that risk.
+    ends = np.nextafter(np.maximum.accumulate(halves), np.inf)
+    return np.append(0.0, ends), risks
 
 
 def likely_range(

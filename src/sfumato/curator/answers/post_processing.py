@@ -327,15 +327,17 @@ def is_linear(figure: Figure) -> bool:
 # ---- groups ------------------------------------------------------------------------------------------------
 
 
-def order_groups(plan: QuestionPlan, noisy: NoisyAnswer, keys: Sequence[Sequence[Any]]) -> list[int]:
-    """Return the cells of the groups to show, in the order to show them; ties in declared order."""
+def order_groups(
+    plan: QuestionPlan, noisy: NoisyAnswer, keys: Sequence[Sequence[Any]], among: NDArray[np.bool_]
+) -> list[int]:
+    """Return the cells of the groups to show, in the order to show them; ties in declared order.
+
+    HAVING, ORDER BY and LIMIT choose `among` these.
+    """
     question = plan.question
-    shown = list(range(noisy.cells))
     if question.having is not None:
-        shown = np.flatnonzero(_truth(plan, question.having, noisy)[0]).tolist()
-    for column, stride in zip(keys, plan.resolved.strides, strict=False):
-        if stride > 1:
-            shown = [at for at in shown if column[at] is None or column[at] % stride == 0]
+        among = among & _truth(plan, question.having, noisy)[0]
+    shown: list[int] = np.flatnonzero(among).tolist()
     # Keys are sorted by as they are shown; noisy numbers by what they show, which costs nothing.
     for order in reversed(question.order):
         shown = _sorted(shown, _sorter(plan, order, noisy, keys), order.descending)

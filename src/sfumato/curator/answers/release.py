@@ -31,7 +31,9 @@ from sfumato.curator.answers.numbers_shown import (
 from sfumato.curator.answers.ordered.rank_error import rank_note
 from sfumato.curator.answers.post_processing import compute_figure, compute_interval, is_linear, order_groups
 from sfumato.curator.answers.results import Receipt, point_to_caveats
+from sfumato.curator.answers.shown_groups import GroupRule, ShownGroups
 from sfumato.curator.answers.stages import StagedAnswer
+from sfumato.curator.catalog.domains import Numbers, Periods
 from sfumato.curator.question.measurement import ChosenAggregate
 from sfumato.curator.question.relation import Name
 from sfumato.engines.arrow import build_array
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from sfumato.curator.answers.noise_law import Ends, Floats
+    from sfumato.curator.answers.shown_groups import Mask
     from sfumato.curator.catalog.catalog import Table
     from sfumato.curator.plan.plan import QuestionPlan
     from sfumato.ledger import Released
@@ -53,6 +56,10 @@ if TYPE_CHECKING:
 
     Again = Callable[[Mapping[str, Any], tuple[str, ...], QuestionPlan], tuple[QuestionPlan, Released]]
 
+_STATE = frozenset(
+    {"_again", "_released", "_answer", "_plan", "_rounds", "_entries", "_chosen_groups", "receipt"}
+)
+"""Attributes of a release that everything else is computed from."""
 SHOWN_ROWS = 20
 """Number of groups that are printed."""
 
@@ -80,6 +87,7 @@ class Release:
     ) -> None:
         kept: QuestionPlan = plan if answer is not None else match_kept_form(plan, released.answer)
         self._again, self._released = again, released
+        self._chosen_groups: Mask | None = None
         self._answer = read_answer(kept, released.answer) if answer is None else answer
         if earlier is not None and earlier._plan.without_nulls is earlier._plan:
             self._answer, kept = drop_null_groups(kept, self._answer), kept.without_nulls
@@ -107,7 +115,9 @@ class Release:
     @property
     def caveats(self) -> tuple[str, ...]:
         """What the intervals do not cover, such as truncation and clipping."""
-        return self._plan.bias
+        lucky = "Groups were chosen by noisy numbers, so luck may have favoured those that are shown"
+        chosen = self._hidden_groups and lucky not in self._plan.bias
+        return (*self._plan.bias, lucky) if chosen else self._plan.bias
 
     @property
     def tables(self) -> tuple[Table, ...]:
@@ -131,7 +141,22 @@ class Release:
 
         A question that compares rows with such a number is recognised by it, so it stays what it always was.
         """
-        return Release(self._plan, self._released, receipt=self.receipt, answer=self._answer.without_laws())
+        return self._copy(_answer=self._answer.without_laws(), _chosen_groups=self._among)
+
+    def all_groups(self) -> Release:
+        """Return the answer with every group that declarations allow, significant or not.
+
+        HAVING, ORDER BY and LIMIT then choose among all of them. This is free: the groups are of the same
+        charge.
+        """
+        return self._copy(_chosen_groups=self._groups.possible)
+
+    def _copy(self, **changes: Any) -> Release:
+        """Return the same answer with other state; what was computed from it is computed anew."""
+        found = Release.__new__(Release)
+        kept = {name: each for name, each in vars(self).items() if name in _STATE}
+        vars(found).update(kept | changes)
+        return found
 
     # ---- tables ----
 
@@ -230,12 +255,16 @@ class Release:
     def plot(self, column: str | None = None, *, confidence: float = 0.95) -> Chart:
         """Return a chart of one number, the first if none is named, with error bars if it has any.
 
-        Groups where the number or its interval is not known are left out.
+        Groups where the number or its interval is not known are left out. An axis of numbers or times is
+        complete: groups that the table hides are on it.
         """
         numbers = [name for name in self._plan.question.names if self._is_number(name)]
         name = next(iter(numbers), "") if column is None else column
         if not isinstance(name, str) or name not in numbers:
             raise UsageError("SF-N112", f"The answer has no number '{name}'.", numbers=", ".join(numbers))
+        if self._has_axis and self._chosen_groups is None:
+            whole = self._copy(_chosen_groups=self._groups.shown | self._groups.present)
+            return whole.plot(name, confidence=confidence)
         number = np.array(
             [np.nan if each is None else each for each in self._columns[name]], dtype=np.float64
         )
@@ -277,7 +306,7 @@ class Release:
         return {
             "columns": _plain(self.to_arrow()),
             "interval": _plain(self.interval()),
-            "bias": list(self._plan.bias),
+            "bias": list(self.caveats),
             "rounds": self._answer.rounds,
             "receipt": self.receipt.to_dict(),
         }
@@ -291,7 +320,22 @@ class Release:
 
     @cached_property
     def _places(self) -> list[int]:
-        return order_groups(self._plan, self._answer, self._every_key)
+        return order_groups(self._plan, self._answer, self._every_key, self._among)
+
+    @cached_property
+    def _groups(self) -> ShownGroups:
+        rule = GroupRule.of(self._plan, self._answer)
+        return rule.choose(np.asarray(self._answer.sums, dtype=np.float64))
+
+    @property
+    def _among(self) -> Mask:
+        """The groups that are shown, or that HAVING, ORDER BY and LIMIT choose from."""
+        return self._groups.shown if self._chosen_groups is None else self._chosen_groups
+
+    @property
+    def _hidden_groups(self) -> int:
+        """How many groups are hidden because their numbers are not significant."""
+        return int((self._groups.possible & ~self._among).sum())
 
     @cached_property
     def _noisy(self) -> NoisyAnswer:
@@ -316,7 +360,15 @@ class Release:
         """What the question computes from its answer, if it does."""
         if not self._plan.question.then:
             return None
-        return StagedAnswer(self._plan, self._noisy, self._released_columns, self._released_types)
+        released = self._released_columns, self._released_types
+        return StagedAnswer(self._plan, self._noisy, *released, chosen=self._hidden_groups > 0)
+
+    @property
+    def _has_axis(self) -> bool:
+        """Whether the groups lie on one axis of numbers or times."""
+        keys, question = self._plan.resolved.keys, self._plan.question
+        ordered = len(keys) == 1 and isinstance(keys[0].domain, Numbers | Periods)
+        return ordered and not question.levels and not question.leaves_out_groups
 
     @property
     def _labels(self) -> list[str]:
@@ -420,12 +472,14 @@ class Release:
         ]
         bare = [] if self._staged is None else self._staged.without_interval
         ranks += [f"No interval is known for {', '.join(bare)}"] if bare else []
-        return [*more, *ranks, self._price(), *point_to_caveats(self.caveats)]
+        little = [] if self._chosen_groups is not None else self._groups.warnings
+        return [*more, *ranks, *little, self._price(), *point_to_caveats(self.caveats)]
 
     def _price(self) -> str:
         rounds = self._answer.rounds
         together = f", averaged with {rounds - 1} earlier" if rounds > 1 else ""
-        return f"{self.receipt.sentence()}{together}"
+        hidden = self._groups.describe_hidden(self._hidden_groups)
+        return f"{self.receipt.sentence()}{together}{hidden}"
 
 
 @contextmanager

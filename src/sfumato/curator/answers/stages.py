@@ -313,9 +313,16 @@ class StagedAnswer:
     """What is shown of an answer after all stages: columns, their types, and intervals if any."""
 
     def __init__(
-        self, plan: QuestionPlan, noisy: NoisyAnswer, released: dict[str, Any], types: dict[str, Any]
+        self,
+        plan: QuestionPlan,
+        noisy: NoisyAnswer,
+        released: dict[str, Any],
+        types: dict[str, Any],
+        *,
+        chosen: bool = False,
     ) -> None:
         question = plan.question
+        self._significant_only, self._chosen = chosen, chosen or question.chooses_groups
         self._plan, self._noisy, self._stages = plan, noisy, question.then
         self._names = question.names
         self._first = StagedRows([read_column(released[each.name]) for each in question.outputs])
@@ -331,9 +338,8 @@ class StagedAnswer:
     def labels(self) -> list[str]:
         """Names of the columns that no noise is in."""
         noisy = [not isinstance(each.shows, GroupKey) for each in self._plan.question.outputs]
-        chosen = self._plan.question.chooses_groups
         for stage in self._stages:
-            noisy = [_is_noisy(node, noisy, chosen) for _, node in stage.outputs]
+            noisy = [_is_noisy(node, noisy, self._chosen) for _, node in stage.outputs]
         return [name for name, each in zip(self._names, noisy, strict=True) if not each]
 
     def intervals(self, confidence: float) -> dict[str, Ends]:
@@ -359,7 +365,8 @@ class StagedAnswer:
             for output, column in zip(question.outputs, self._first.columns, strict=True)
         ]
         noisy = question.having is not None or (bool(question.order) and question.limit is not None)
-        return run_stages(self._stages, replace(self._first, traces=traces, chosen=noisy))
+        chosen = self._significant_only or noisy
+        return run_stages(self._stages, replace(self._first, traces=traces, chosen=chosen))
 
     @property
     def without_interval(self) -> list[str]:

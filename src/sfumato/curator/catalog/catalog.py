@@ -59,6 +59,9 @@ class Table:
     """The number of rows, where that is public."""
     multiplicity: Mapping[str, int] = field(default_factory=dict)
     """The largest number of rows with one value, by column of a public table."""
+    combinations: tuple[tuple[int | None, ...], ...] | None = None
+    """The different rows of a public table, as integers of their columns without free texts; None if there
+    are too many."""
     home: str = "duckdb"
     """Where its snapshot lies: in the lab's own folder, or in a database, which a digest identifies."""
     identity: str = ""
@@ -175,11 +178,14 @@ class Table:
             fields["blocks"] = self.blocks.to_dict()
         if self.chosen:
             fields["chosen"] = [each.to_dict() for each in self.chosen]
+        if self.combinations is not None:
+            fields["combinations"] = [list(row) for row in self.combinations]
         return fields | ({"multiplicity": dict(self.multiplicity)} if self.is_public else {})
 
     @classmethod
     def from_dict(cls, name: str, fields: dict[str, Any]) -> Table:
         columns = {column: column_from_dict(promise) for column, promise in fields["columns"].items()}
+        listed = fields.get("combinations")
         return cls(
             name,
             protected_from_dict(fields["unit"]),
@@ -188,6 +194,7 @@ class Table:
             Neighbours(fields["neighbours"]),
             fields.get("public_rows"),
             fields.get("multiplicity", {}),
+            None if listed is None else tuple(map(tuple, listed)),
             fields.get("home", "duckdb"),
             fields.get("identity", ""),
             fields.get("pace"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from sfumato.curator.catalog.domains import FreeTexts
 from sfumato.engines.program import CellSums, Counted, KeyedSums
 from sfumato.engines.rows import ALL, Scan
 from sfumato.engines.values import Column
@@ -13,6 +14,10 @@ from sfumato.errors import UsageError
 if TYPE_CHECKING:
     from sfumato.curator.catalog.catalog import Table
     from sfumato.engines.program import Engine
+
+
+MOST_LISTED = 2**16
+"""Numbers that are kept of a public table at most, so that the catalog stays small."""
 
 
 def count_public_facts(engine: Engine, table: Table) -> Table:
@@ -24,7 +29,7 @@ def count_public_facts(engine: Engine, table: Table) -> Table:
             "SF-C132", f"'{table.name}' has no rows.", why="a public table is there to be joined with"
         )
     most = {name: _count_repetitions(engine, table, name) for name in table.columns}
-    return replace(table, public_rows=rows, multiplicity=most)
+    return replace(table, public_rows=rows, multiplicity=most, combinations=_list_rows(engine, table, rows))
 
 
 def require_rows(engine: Engine, table: Table) -> None:
@@ -37,6 +42,19 @@ def require_rows(engine: Engine, table: Table) -> None:
             declared=str(table.public_rows),
             found=str(found),
         )
+
+
+def _list_rows(engine: Engine, table: Table, rows: int) -> tuple[tuple[int | None, ...], ...] | None:
+    """Return the different rows of a public table, which say what keys from it can be; None for too many."""
+    names = [name for name, each in table.columns.items() if not isinstance(each.domain, FreeTexts)]
+    if not names or rows * len(names) > MOST_LISTED:
+        return None
+    columns = tuple(Column(0, name) for name in names)
+    found = engine.run(
+        KeyedSums(Scan(table.snapshot_name), ALL, columns, (Counted(),), tuple(range(len(names))))
+    )
+    listed = (tuple(None if each is None else int(each) for each in key) for key in found.keys)
+    return tuple(sorted(listed, key=repr))
 
 
 def _count_rows(engine: Engine, table: Table) -> int:

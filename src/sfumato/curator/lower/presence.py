@@ -46,6 +46,11 @@ def is_present(value: Value, source: RowSource) -> bool:
     return _is_total(value, _declared(source.rows, tables) | _required(source.where))
 
 
+def list_declared(source: RowSource) -> frozenset[Any]:
+    """Return the stored columns that are never missing, whatever rows a condition keeps."""
+    return _declared(source.rows, {table.snapshot_name: table for table in source.tables})
+
+
 def _declared(rows: Rows, tables: Mapping[str, Table]) -> Parts:
     """Return the stored columns for which something stands in place of a missing value."""
     match rows:

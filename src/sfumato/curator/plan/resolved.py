@@ -11,16 +11,21 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from sfumato.curator.catalog.domains import (
     MOST_CELLS,
     Domain,
     FreeTexts,
+    Listed,
     Numbers,
     Periods,
     Shown,
     is_countable,
 )
 from sfumato.curator.lower.expressions import lower_expression
+from sfumato.curator.lower.key_values import MISSING as NO_VALUE
+from sfumato.curator.lower.key_values import find_key_values
 from sfumato.curator.lower.lowered_value import (
     MISSING,
     LoweredValue,
@@ -45,24 +50,30 @@ from sfumato.curator.question.measurement import (
     Question,
     SummedAggregate,
 )
-from sfumato.curator.question.relation import FunctionCall
+from sfumato.curator.question.relation import Case
 from sfumato.engines import program as engine
 from sfumato.engines.rows import Bounded, Scan
-from sfumato.engines.values import Every
+from sfumato.engines.values import Every, Lookup
 from sfumato.errors import PolicyError
 from sfumato.privacy.canonical import canonical_json
 from sfumato.privacy.neighbours import Neighbours
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
+
+    from numpy.typing import NDArray
 
     from sfumato.curator.catalog.catalog import Table
-    from sfumato.curator.question.relation import Expression
+    from sfumato.curator.lower.key_values import KeyValues
     from sfumato.engines.rows import Rows
     from sfumato.engines.values import Predicate
 
+    Mask = NDArray[np.bool_]
     Tables = Callable[[str], Table]
 
+MOST_LOOKED_UP = 2**12
+"""Values of a key that are looked up one by one; of more, all between the least and the greatest have a
+group, and those that no row can have are not shown."""
 MOST_PLACES = 2**22
 """Quantiles are chosen among at most so many places. It bounds memory; privacy does not depend on it."""
 
@@ -76,6 +87,8 @@ class Grouping:
     """Whether rows where it is missing have a group of their own, after the others."""
     leaves_out: bool = False
     """Whether such rows may exist and are in no group: in answers from before there were groups for them."""
+    places: range | tuple[int, ...] | None = None
+    """Which values of the domain rows can have, counted from its least; None for all of them."""
 
     @property
     def domain(self) -> Domain:
@@ -85,24 +98,59 @@ class Grouping:
     @property
     def listed(self) -> bool:
         """Whether every group is known beforehand."""
-        return is_countable(self.domain)
+        return is_countable(self.domain) or self.places is not None
 
     @property
     def size(self) -> int:
         """The number of groups that are known beforehand: one for each value, and one for missing ones."""
-        return 0 if isinstance(self.domain, FreeTexts) else self.domain.size + self.nulls
+        if isinstance(self.domain, FreeTexts):
+            return 0
+        return (self.domain.size if self.places is None else len(self.places)) + self.nulls
+
+    def narrow(self, values: Iterable[int]) -> Grouping:
+        """Return the key with groups for these integers only, those of its domain."""
+        if isinstance(self.domain, FreeTexts):
+            return self
+        low, high = self.domain.low, self.domain.high
+        places = tuple(sorted(each - low for each in set(values) if low <= each <= high))
+        if not places or len(places) == self.domain.size:
+            return self
+        hull = range(places[0], places[-1] + 1)
+        # A list of places stands in the program, so a long one is replaced by its ends.
+        whole = len(hull) == len(places) or self.domain.size > MOST_LOOKED_UP
+        return replace(self, places=hull if whole else places)
 
     def engine_key(self) -> engine.CellKey:
         """Return the key as engines group by it: places from 0 on."""
         if isinstance(self.domain, FreeTexts):
             raise AssertionError(self)
-        return engine.CellKey(add_integer(self.part.value, -self.domain.low), self.size, self.nulls)
+        low = self.domain.low
+        if isinstance(self.places, tuple):
+            at = {place: number for number, place in enumerate(self.places)}
+            entries = tuple(at.get(place) for place in range(self.domain.size))
+            return engine.CellKey(Lookup(add_integer(self.part.value, -low), entries), self.size, self.nulls)
+        first = low if self.places is None else low + self.places.start
+        return engine.CellKey(add_integer(self.part.value, -first), self.size, self.nulls)
+
+    def find_cells(self, values: NDArray[np.int64]) -> NDArray[np.intp]:
+        """Return the place of each integer among the groups, −1 where it is in none."""
+        if isinstance(self.domain, FreeTexts):
+            raise AssertionError(self)
+        places = np.arange(self.domain.size) if self.places is None else np.array(self.places)
+        wanted = np.where(values == NO_VALUE, 0, values) - self.domain.low
+        found = np.searchsorted(places, wanted)
+        inside = places[np.minimum(found, places.size - 1)] == wanted
+        missing = self.size - 1 if self.nulls else -1
+        return np.where(values == NO_VALUE, missing, np.where(inside, found, -1))
 
     def show_values(self) -> list[Shown | None]:
         """Return what each place stands for, as people see it."""
         if isinstance(self.domain, FreeTexts):
             raise AssertionError(self)
-        return [*self.domain.show_values(), *([None] if self.nulls else [])]
+        shown: list[Shown | None] = list(self.domain.show_values())
+        if self.places is not None:
+            shown = [shown[place] for place in self.places]
+        return [*shown, *([None] if self.nulls else [])]
 
 
 class ResolvedQuestion:
@@ -119,6 +167,11 @@ class ResolvedQuestion:
             )
         self.keys = tuple(Grouping(lower_expression(key, self.source.scope)) for key in question.keys)
         self._check_keys()
+        self._key_values: tuple[KeyValues, ...] = ()
+        if not any(isinstance(key.domain, FreeTexts) for key in self.keys):
+            self._key_values = tuple(find_key_values([key.part.value for key in self.keys], self.source))
+            self.keys = self._narrow_keys()
+        self._check_cells()
         self.keys = self._with_nulls()
 
     @property
@@ -152,7 +205,7 @@ class ResolvedQuestion:
 
     def _copy(self, question: Question, keys: tuple[Grouping, ...]) -> ResolvedQuestion:
         found = ResolvedQuestion.__new__(ResolvedQuestion)
-        found.question, found.source, found.keys = question, self.source, keys
+        found.question, found.source, found.keys, found._key_values = question, self.source, keys, ()
         return found
 
     @cached_property
@@ -165,7 +218,9 @@ class ResolvedQuestion:
         # Levels came later than these groups, so that none was ever hashed without them.
         if not any(key.nulls for key in self.keys) or self.question.levels:
             return self
-        bare = self._copy(self.question, tuple(Grouping(key.part, leaves_out=key.nulls) for key in self.keys))
+        keys = (replace(key, nulls=False, leaves_out=key.nulls) for key in self.keys)
+        bare = self._copy(self.question, tuple(keys))
+        bare._key_values = self._key_values
         # What rows add is the same, whatever groups they are in, and takes time to find.
         bare.summands_of, bare.summands = self.summands_of, self.summands
         bare._columns, bare.shaped, bare.row_moves = self._columns, self.shaped, self.row_moves
@@ -303,21 +358,52 @@ class ResolvedQuestion:
         return tuple(each for each in self.summands if each not in shaped.measured)
 
     @cached_property
-    def strides(self) -> tuple[int, ...]:
-        """For each key, a whole number that all its values are multiples of; 1 where nothing more is known.
+    def possible_cells(self) -> Mask:
+        """Which groups public facts do not rule out; where there are levels, one after the other."""
+        return np.concatenate([self._find_possible(level) for level in self._places_of_levels])
 
-        Rounding a number to whole ones loses that it came in larger steps: CAST(FLOOR(age / 10) * 10 AS INT).
-        The groups between are in no row, and are not shown; the program keeps them, and its hash with them.
-        """
-        # Levels add up to each other with the groups between, so there they stay.
-        return () if self.question.levels else tuple(map(self._find_stride, self.question.keys))
+    @cached_property
+    def missing_cells(self) -> Mask:
+        """Which groups are of rows where some key is missing; where there are levels, one after the other."""
+        return np.concatenate([self._find_missing(level) for level in self._places_of_levels])
 
-    def _find_stride(self, key: Expression) -> int:
-        if not isinstance(key, FunctionCall) or key.function != "round" or len(key.arguments) != 1:
-            return 1
-        domain = lower_expression(key.arguments[0], self.source.scope).domain
-        step = domain.step if isinstance(domain, Numbers) else Fraction(1)
-        return step.numerator if step.denominator == 1 else 1
+    @cached_property
+    def total_cells(self) -> Mask:
+        """Which groups are the total of all rows, as the last level of ROLLUP is."""
+        sizes = (math.prod(self.keys[at].size for at in level) for level in self._places_of_levels)
+        pairs = zip(sizes, self._places_of_levels, strict=True)
+        return np.concatenate([np.full(size, not level) for size, level in pairs])
+
+    @property
+    def lists_values(self) -> bool:
+        """Whether every key is one of a list: declared values, or those that a CASE names."""
+        pairs = zip(self.keys, self.question.keys, strict=True)
+        return all(isinstance(key.domain, Listed) or isinstance(typed, Case) for key, typed in pairs)
+
+    @property
+    def _places_of_levels(self) -> tuple[tuple[int, ...], ...]:
+        return self.question.levels or (tuple(range(len(self.keys))),)
+
+    def _find_possible(self, level: tuple[int, ...]) -> Mask:
+        found = np.ones([self.keys[at].size for at in level], dtype=np.bool_)
+        for each in self._key_values:
+            own = [at for at in level if at in each.keys]
+            cells = [self.keys[at].find_cells(each.rows[:, each.keys.index(at)]) for at in own]
+            known = np.logical_and.reduce([part >= 0 for part in cells]) if own else None
+            # Where no combination is left, the question is about no rows, and every group is empty.
+            if known is None or not known.any():
+                continue
+            allowed = np.zeros([self.keys[at].size for at in own], dtype=np.bool_)
+            allowed[tuple(part[known] for part in cells)] = True
+            found &= allowed.reshape([self.keys[at].size if at in own else 1 for at in level])
+        return found.reshape(-1)
+
+    def _find_missing(self, level: tuple[int, ...]) -> Mask:
+        found = np.zeros([self.keys[at].size for at in level], dtype=np.bool_)
+        for axis, at in enumerate(level):
+            if self.keys[at].nulls:
+                np.moveaxis(found, axis, 0)[-1] = True
+        return found.reshape(-1)
 
     def require_answerable(self) -> None:
         """Refuse what no spend could answer, before one is named."""
@@ -341,16 +427,29 @@ class ResolvedQuestion:
             return SumSensitivity(0, 0)
         return self.contribution.sensitivity(summand)
 
+    def _narrow_keys(self) -> tuple[Grouping, ...]:
+        """Return the keys with groups for those values alone that public facts allow."""
+        keys = list(self.keys)
+        for each in self._key_values:
+            for at, column in zip(each.keys, each.rows.T, strict=True):
+                keys[at] = keys[at].narrow(column[column != NO_VALUE].tolist())
+        return tuple(keys)
+
+    def _can_miss(self, at: int) -> bool:
+        """Return whether rows can exist in which a key is missing."""
+        part = self.keys[at].part
+        if part.present or is_present(part.value, self.source):
+            return False
+        known = [each for each in self._key_values if at in each.keys]
+        return all((each.rows[:, each.keys.index(at)] == NO_VALUE).any() for each in known)
+
     def _with_nulls(self) -> tuple[Grouping, ...]:
         """Return the keys, each with a group for rows where it is missing, if by declaration it can be."""
-        full = tuple(
-            Grouping(key.part, not (key.part.present or is_present(key.part.value, self.source)))
-            for key in self.keys
-        )
+        full = tuple(replace(key, nulls=self._can_miss(at)) for at, key in enumerate(self.keys))
         # With many keys these groups would be most of the answer: past the limit it stays without them.
         if self.discovers_keys or math.prod(key.size for key in full) <= MOST_CELLS:
             return full
-        return tuple(Grouping(key.part, leaves_out=key.nulls) for key in full)
+        return tuple(replace(key, nulls=False, leaves_out=key.nulls) for key in full)
 
     def _check_keys(self) -> None:
         """Refuse groups whose names would say something about rows, and too many groups."""
@@ -365,6 +464,9 @@ class ResolvedQuestion:
                     try_="FLOOR(age / 10), or sf.between(…, step=1) when the table is registered",
                 )
         self._check_levels()
+
+    def _check_cells(self) -> None:
+        """Refuse too many groups."""
         # Every listed group is in the answer, empty or not, so their number decides how large it is.
         levels = self.question.levels or (tuple(range(len(self.keys))),)
         cells = sum(math.prod(self.keys[at].size for at in level) for level in levels)

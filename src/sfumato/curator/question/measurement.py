@@ -303,6 +303,12 @@ class Question:
         return {each.name: each.shows.place for each in self.outputs if isinstance(each.shows, GroupKey)}
 
     @property
+    def leaves_out_groups(self) -> bool:
+        """Whether HAVING, LIMIT or OFFSET leave groups out."""
+        chosen = self.having is not None or self.limit is not None or self.offset > 0
+        return chosen or any(map(_chooses_rows, self.then))
+
+    @property
     def chooses_groups(self) -> bool:
         """Whether noise influences which groups are shown."""
         sorts = any(not isinstance(each.by, GroupKey) for each in self.order)

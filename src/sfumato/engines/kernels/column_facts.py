@@ -11,6 +11,7 @@ import numpy as np
 
 from sfumato.engines.values import (
     Add,
+    Calendar,
     Choose,
     Column,
     Constant,
@@ -150,6 +151,8 @@ class ColumnFacts:
                 return None in entries or not self.is_inside(place, len(entries))
             case Choose(_, then, otherwise):
                 return self.can_miss(then) or self.can_miss(otherwise)
+            case Calendar(days):
+                return self.can_miss(days)
             case Divide(left, right):
                 return self.can_miss(left) or self.can_be_zero(right)
             case Add(left, right) | Multiply(left, right) | Least(left, right) | Greatest(left, right):

@@ -17,6 +17,7 @@ from sfumato.engines.values import (
     Among,
     AtLeast,
     AtMost,
+    Calendar,
     Choose,
     Column,
     Constant,
@@ -112,6 +113,20 @@ class RowWindow:
         if not self.facts.is_inside(value.part, len(entries)):
             place = np.clip(place, 0, max(0, len(entries) - 1))
         return self.facts.list_entries(value)[place]
+
+    def _read_calendar(self, value: Calendar) -> Any:
+        days = self.integers(value.days)
+        dates = days.astype("datetime64[D]")
+        match value.field:
+            case "year":
+                found = dates.astype("datetime64[Y]").astype(np.int64) + 1970
+            case "month":
+                found = dates.astype("datetime64[M]").astype(np.int64) % 12 + 1
+            case "day":
+                found = (dates - dates.astype("datetime64[M]")).astype(np.int64) + 1
+            case _:
+                found = (days + 3) % 7 + 1  # 1970 began on a Thursday
+        return found.astype(self.facts.dtype(value))
 
     def _either(self, value: Either) -> Any:
         missing, kind = self.missing(value.first), self.facts.dtype(value)
@@ -218,6 +233,8 @@ class RowWindow:
                 return self._outside(place, entries)
             case Choose(condition, then, otherwise):
                 return _pick(self.condition(condition), self.missing(then), self.missing(otherwise))
+            case Calendar(days):
+                return self.missing(days)
             case Divide(left, right):
                 zero = self.value(right) == 0 if self.facts.can_be_zero(right) else None
                 return _any(self.missing(left), self.missing(right), zero)
@@ -318,6 +335,7 @@ def _pick(condition: Mask, one: Masks, other: Masks) -> Masks:
 _COMPUTE: dict[type[Any], Any] = {
     Column: RowWindow._read,
     Constant: RowWindow._repeat,
+    Calendar: RowWindow._read_calendar,
     Lookup: RowWindow._look_up,
     Choose: RowWindow._choose,
     Either: RowWindow._either,

@@ -215,7 +215,16 @@ def lattice_half_width(
     narrow = [each for noise in drawn if (each := _narrow(noise)) is not None and each == noise]
     if not step or len(narrow) < len(drawn):
         return None
-    masses = [_list_masses(noise) for noise in narrow]
+    within = _lattice_law(tuple(narrow), tuple(factors))
+    return None if within is None else step * int(np.searchsorted(within, confidence))
+
+
+@lru_cache(maxsize=64)
+def _lattice_law(
+    noises: tuple[LaplaceNoise | GaussianNoise | BodyCoordinate, ...], factors: tuple[int, ...]
+) -> Floats | None:
+    """Return P(|weighted sum| ≤ h) for h from 0 on, in steps of a lattice; None where it is too fine."""
+    masses = [_list_masses(noise) for noise in noises]
     reach = sum(factor * len(own) for factor, own in zip(factors, masses, strict=True))
     if 2 * reach > _MOST:
         return None
@@ -223,7 +232,7 @@ def lattice_half_width(
     law = np.ones(size // 2 + 1)
     for own, factor in zip(masses, factors, strict=True):
         law = law * _transform(own, factor, size)
-    return step * int(np.searchsorted(_fold(law, size), confidence))
+    return _fold(law, size)
 
 
 def _find_lattice(weights: Sequence[float]) -> tuple[float, list[int]]:

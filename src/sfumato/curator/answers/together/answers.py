@@ -59,7 +59,8 @@ def read_together(
 def _read_pooled(plan: QuestionPlan, estimates: PoolEstimates, answers: list[Any]) -> NoisyAnswer:
     sums, laws = estimates.sum_question(plan.resolved), estimates.join_laws(plan.resolved)
     steps = [step for step in plan.steps if isinstance(step, ChoiceStep)]
-    return NoisyAnswer(sums, laws, read_choices(plan, steps, answers), None, plan.resolved.cells)
+    chosen = read_choices(plan, steps, answers)
+    return NoisyAnswer(sums, laws, chosen, None, plan.resolved.cells, dependent=True)
 
 
 @dataclass(frozen=True, slots=True)
