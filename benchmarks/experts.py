@@ -2,14 +2,12 @@
 
     python benchmarks/experts.py [--steps 65536 1000000] [--plot FOLDER]
 
-Losses are generated: independent coins, one expert ahead of all others by 0.2. The realizable method is
-shown losses of which the best expert has none, and blocks are shown a best expert that changes three times,
-against the best expert of each stretch. A bound is one on the mean, so several games are averaged, and
-their standard error is printed. Regret is counted by the chances of the coins, which a choice does not
-know. Weighted majority is nearly as bad as its bound here: its regret on the losses drawn is computed from
-the law of its choices. With `--plot`, charts of this and of the stocks under SFUMATO_DATA/portfolios are
-written; of those nothing is expected. It ends with 1 if a private method exceeds its bound, or if none has
-at most 0.4 of the regret of the source's private setting.
+Losses are generated: independent coins, one expert ahead of all others by 0.2. A bound is one on the mean,
+so several games are averaged, and their standard error is printed. Regret is counted by the chances of the
+coins, which a choice does not know. Weighted majority is nearly as bad as its bound here: its regret on the
+losses drawn is computed from the law of its choices. With `--plot`, charts of this and of the stocks under
+SFUMATO_DATA/portfolios are written; of those nothing is expected. It ends with 1 if a private method
+exceeds its bound, or if none has at most 0.4 of the regret of the source's private setting.
 """
 
 from __future__ import annotations
@@ -27,8 +25,8 @@ import numpy as np
 
 import sfumato as sf
 
-EXPERTS, BEST, GAP, EPSILON, DELTA, SHIFTS = 36, 7, 0.2, 1.0, 1e-6, 3
-METHODS = ("non-private", "source", "weights", "leader", "lazy", "realizable", "blocks")
+EXPERTS, BEST, GAP, EPSILON, DELTA = 36, 7, 0.2, 1.0, 1e-6
+METHODS = ("non-private", "source", "weights", "leader", "lazy")
 SWEEP = (2**10, 2**12, 2**14)
 WIDEST = 0.2
 """Stocks are expected to move by at most a fifth a day; what moves more is clipped."""
@@ -53,31 +51,26 @@ class Measured:
         return self.regret <= self.bound
 
 
-def generate(method: str, steps: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
-    """Losses, and the best expert of each step."""
-    best = np.full(steps, BEST)
-    if method == "blocks":
-        best = np.repeat(np.arange(SHIFTS + 1), -(-steps // (SHIFTS + 1)))[:steps]
-    low = 0.0 if method == "realizable" else 0.4
-    losses = rng.random((steps, EXPERTS), dtype=np.float32) < np.float32(low + GAP)
-    losses[np.arange(steps), best] = rng.random(steps) < low
-    return losses, best
+def generate(steps: int, rng: np.random.Generator) -> Floats:
+    """Losses of all experts, one of them ahead of all others."""
+    losses = rng.random((steps, EXPERTS), dtype=np.float32) < np.float32(0.4 + GAP)
+    losses[:, BEST] = rng.random(steps) < 0.4
+    return losses
 
 
 def measure(method: str, steps: int, games: int) -> Measured:
     """Play several games against fresh losses."""
     rng, found, seconds = np.random.default_rng(20), [], 0.0
-    shifts = SHIFTS if method == "blocks" else 0
     for _ in range(games):
-        losses, best = generate(method, steps, rng)
-        experts = sf.online.Experts(EXPERTS, steps, EPSILON, DELTA, method, shifts=shifts)
+        losses = generate(steps, rng)
+        experts = sf.online.Experts(EXPERTS, steps, EPSILON, DELTA, method)
         start = time.process_time()
         chosen = experts.run(losses)
         seconds += time.process_time() - start
         if method in ("non-private", "source", "weights"):
             found.append(mean_regret(losses, float(experts.mechanism.rate)))
         else:
-            found.append(GAP * float(np.mean(chosen != best)))
+            found.append(GAP * float(np.mean(chosen != BEST)))
         bound = float(experts.bounds(steps)) / steps
     error = float(np.std(found, ddof=1)) / games**0.5 if games > 1 else float("nan")
     return Measured(method, steps, float(np.mean(found)), error, bound, seconds / games)

@@ -60,11 +60,9 @@ from sfumato.noise import (
     TruncatedGeometric,
 )
 from sfumato.noise.bodies.shaped import JointNoise
-from sfumato.online.experts.blocks import RestartedBlocks
 from sfumato.online.experts.lazy import LazyMajority
 from sfumato.online.experts.leader import NoisyLeader
 from sfumato.online.experts.method import GRID, ExpertMethod
-from sfumato.online.experts.realizable import RealizableExperts
 from sfumato.online.experts.weights import WeightedMajority
 
 PROOFS = Path(__file__).parents[2] / "docs" / "proofs"
@@ -605,16 +603,6 @@ TABLE = {
     "LazyMajority": game(
         lambda strength: LazyMajority(2, 3, Fraction(strength**2, 2), 1, Fraction(40), 2),
         ([[0, 1], [0, 0]], [[1, 0], [0, 0]]),
-    ),
-    "RealizableExperts": game(
-        lambda strength: RealizableExperts(2, 2, Fraction(strength**3, 2), Fraction(strength, 10), 1, 1),
-        ([[0, 1]], [[1, 0]]),
-        samples=4000,
-    ),
-    "RestartedBlocks": game(
-        lambda strength: RestartedBlocks(12, 4, WeightedMajority(12, 2, Fraction(strength**2)), 1),
-        ([LOW, LOW, LOW], [HIGH, LOW, LOW]),
-        draws=lambda method, table, n: [told[1] for told in games_played(method, table, n)],
     ),
     "RandomizedResponse": response(2),
     "RandomizedResponse of five": response(5),

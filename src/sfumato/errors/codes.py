@@ -372,7 +372,7 @@ CODES: dict[str, str] = {
     "SF-N622": "A game among experts is charged once for all its steps, and no more choices are made than that. New experts are a new charge.",
     "SF-N623": "A step is a choice and then its losses: choose() and observe(…) in turn. Losses are taken once, and not before a choice.",
     "SF-N624": "Experts in use are one object in one process. A copy, a pickle or a fork would make more choices than were paid for.",
-    "SF-N625": "A game needs at least two experts, a method that exists, and an assumption on losses that exists: adaptive, oblivious or realizable.",
+    "SF-N625": "A game needs at least two experts, a method that exists, and an assumption on losses that exists: adaptive or oblivious.",
     "SF-N626": "Not every method has a setting for every price. Follow-the-leader and the setting of the source need a delta above 0.",
     "SF-N627": "Regret is measured once a step is over.",
     "SF-N628": "Shaped noise is drawn for all sums of a cell together: the first axis of the array has one entry for each of them, in the order of the noise's fields, and all other axes are cells.",

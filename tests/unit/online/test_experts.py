@@ -17,13 +17,11 @@ from sfumato import audit
 from sfumato.errors import PolicyError, UsageError
 from sfumato.noise.sampling.bernoulli_exp import build_bernoulli_exp
 from sfumato.noise.sampling.bits import OS
-from sfumato.online.experts.blocks import RestartedBlocks
 from sfumato.online.experts.game import measure_regret
 from sfumato.online.experts.lazy import LazyMajority, coin_price
 from sfumato.online.experts.leader import NoisyLeader, mean_of_greatest
 from sfumato.online.experts.method import GRID, ExpertMethod
 from sfumato.online.experts.planning import METHODS
-from sfumato.online.experts.realizable import RealizableExperts
 from sfumato.online.experts.weights import WeightedMajority
 from sfumato.privacy import events
 
@@ -94,23 +92,11 @@ def test_choices_of_one_by_one_and_of_a_run_are_alike() -> None:
         assert (steps.step, len(together)) == (40, 40)
 
 
-def test_blocks_forget() -> None:
-    losses = np.array([[0, GRID]] * 8 + [[GRID, 0]] * 7)
-    method = RestartedBlocks(2, 16, WeightedMajority(2, 8, Fraction(50)), 1)
-    chosen = np.array([method.release(losses) for _ in range(200)])
-    # The choices of steps 1 and 9 are fair coins, and all others follow what their own block has seen.
-    assert (chosen[:, 1:8] == 0).all()
-    assert (chosen[:, 9:] == 1).all()
-    shares_agree(chosen[:, [0, 8]].mean(axis=0), np.array([0.5, 0.5]), 200)
-
-
 def test_draws_are_used_up() -> None:
     losses = np.full((400, 2), GRID)
     lazy = LazyMajority(2, 401, Fraction(1), 1, Fraction(1), 3).release(losses)
-    realizable = RealizableExperts(2, 401, Fraction(1), Fraction(5), GRID, 3).release(losses)
-    for chosen in (lazy, realizable):
-        assert np.count_nonzero(np.diff(chosen)) <= 3
-        assert np.unique(chosen[200:]).size == 1
+    assert np.count_nonzero(np.diff(lazy)) <= 3
+    assert np.unique(lazy[200:]).size == 1
 
 
 # ---- prices ----
@@ -123,7 +109,7 @@ def test_every_private_method_costs_at_most_its_epsilon(name: str, epsilon: floa
     assert sf.privacy.epsilon(experts.event(), 1e-6) <= epsilon
 
 
-@pytest.mark.parametrize("name", ["weights", "lazy", "realizable", "blocks", "auto"])
+@pytest.mark.parametrize("name", ["weights", "lazy", "auto"])
 def test_without_delta_the_price_is_pure(name: str) -> None:
     pure = sf.online.Experts(10, 500, 1.0, 0, name).event().pure()
     assert pure is not None
@@ -204,7 +190,7 @@ def test_replayed_games_are_priced_for_one_loss_vector(name: str) -> None:
 @pytest.mark.parametrize("name", ["non-private", *PRIVATE])
 def test_regret_stays_under_its_bound(name: str) -> None:
     steps, n = 2000, 8
-    losses = gap_losses(steps, n, 0.0, 0.4) if name == "realizable" else gap_losses(steps, n, 0.3, 0.6)
+    losses = gap_losses(steps, n, 0.3, 0.6)
     experts = sf.online.Experts(n, steps, 4.0, 1e-6, name)
     experts.run(losses)
     # The bound is one on the mean; a run deviates by far less than the spread of independent steps.
@@ -239,8 +225,6 @@ def test_a_bound_is_claimed_for_the_losses_that_were_stated() -> None:
     assert sf.online.Experts(36, 5651, method="leader").needs == "oblivious"
     assert sf.online.Experts(36, 5651, method="leader").bounds(5651) < 300
     assert sf.online.Experts(36, 5651, method="leader", losses="adaptive").bounds(5651) == 5651
-    assert sf.online.Experts(36, 65536, method="realizable").bounds(65536) < 4000
-    assert sf.online.Experts(36, 65536, method="realizable", losses="oblivious").bounds(65536) == 65536
 
 
 # ---- auto ----
@@ -252,14 +236,9 @@ def test_auto_takes_the_least_bound_and_says_why() -> None:
     assert "36 experts, 5,651 steps and oblivious losses: weights" in oblivious.why
     assert sf.online.Experts(36, 5651, losses="adaptive").method == "weights"
     assert sf.online.Experts(300, 5651).method == "lazy"
-    many = sf.online.Experts(1000, 10**6, losses="realizable", delta=0)
-    assert many.method == "realizable"
     tiny = sf.online.Experts(36, 5651, 1e-12, 1e-6)
     assert "leader" not in tiny.why
     assert len(tiny.run(np.ones((3, 36)))) == 3
-    shifting = sf.online.Experts(36, 5651, shifts=2)
-    assert shifting.method == "blocks"
-    assert "shifts 2×" in shifting.why
 
 
 # ---- refusals ----
@@ -360,7 +339,6 @@ def test_what_interrupts_a_step_ends_the_game(monkeypatch: pytest.MonkeyPatch) -
         ({"method": "source", "delta": 0}, "SF-N626"),
         ({"method": "lazy", "epsilon": 1e-14}, "SF-N626"),
         ({"horizon": 0}, "SF-N102"),
-        ({"shifts": 1.5}, "SF-N103"),
         ({"epsilon": 0}, "SF-N102"),
     ],
 )

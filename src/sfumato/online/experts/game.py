@@ -48,7 +48,6 @@ class Experts:
         method: str = "auto",
         *,
         losses: str | None = None,
-        shifts: int = 0,
     ) -> None:
         self.n, self.horizon = parse_whole(n, "n"), parse_whole(horizon, "horizon")
         if self.n < 2:
@@ -59,7 +58,6 @@ class Experts:
             parse_positive(epsilon, "epsilon"),
             parse_probability(delta, "delta"),
             _parse_assumption(losses),
-            parse_whole(shifts, "shifts") if shifts != 0 else 0,
         )
         planned = plan_method(method, facts)
         self.method, self.why, self._method = planned.name, planned.why, planned.method

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
@@ -10,14 +9,10 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from sfumato.errors import UsageError
-from sfumato.noise.continual.planning import square_root_variance
-from sfumato.online.experts.blocks import RestartedBlocks
 from sfumato.online.experts.lazy import LazyMajority
-from sfumato.online.experts.leader import NoisyLeader, mean_of_greatest
+from sfumato.online.experts.leader import NoisyLeader
 from sfumato.online.experts.rates import require_within
-from sfumato.online.experts.realizable import RealizableExperts
 from sfumato.online.experts.weights import WeightedMajority
-from sfumato.privacy.calibration import gaussian_sigma
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,18 +21,17 @@ if TYPE_CHECKING:
     from sfumato.online.experts.method import ExpertMethod
 
 NON_PRIVATE: Final = "non-private"
-LOSSES: Final = ("adaptive", "oblivious", "realizable")
-"""What may be assumed of losses for a bound on regret, ever more. Privacy assumes nothing."""
+LOSSES: Final = ("adaptive", "oblivious")
+"""What may be assumed of losses for a bound on regret. Privacy assumes nothing."""
 
 _NEEDS: Final = {
     "weights": "adaptive",
     "leader": "oblivious",
     "lazy": "oblivious",
-    "realizable": "realizable",
 }
 """What the bound of each private method needs, in the order in which `auto` tries them."""
 
-METHODS: Final = ("auto", NON_PRIVATE, "source", *_NEEDS, "blocks")
+METHODS: Final = ("auto", NON_PRIVATE, "source", *_NEEDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +53,6 @@ class Facts:
     epsilon: Fraction
     delta: Fraction
     losses: str
-    shifts: int
 
 
 def plan_method(name: str, facts: Facts) -> Planned:
@@ -75,8 +68,6 @@ def plan_method(name: str, facts: Facts) -> Planned:
 
 
 def _plan_private(name: str, facts: Facts) -> Planned:
-    if name == "blocks" or (name == "auto" and facts.shifts):
-        return _plan_blocks(facts)
     if name == "auto":
         return _plan_best(facts)
     return Planned(name, _plan_one(name, facts), "asked for", _NEEDS.get(name, "adaptive"))
@@ -90,7 +81,6 @@ def _plan_one(name: str, facts: Facts) -> ExpertMethod:
         "weights": WeightedMajority.calibrated,
         "leader": NoisyLeader.calibrated,
         "lazy": LazyMajority.calibrated,
-        "realizable": RealizableExperts.calibrated,
     }
     return kinds[name](facts.experts, facts.horizon, facts.epsilon, facts.delta)
 
@@ -123,31 +113,3 @@ def _plan_possible(names: list[str], facts: Facts) -> dict[str, ExpertMethod]:
         except UsageError:
             found.pop(name, None)
     return found
-
-
-def _plan_blocks(facts: Facts) -> Planned:
-    """Return restarts after as many steps as promise the least regret with so many shifts."""
-    shifts = max(1, facts.shifts)
-    lengths = sorted(
-        {max(2, facts.horizon * part // 64 // (shifts + 1)) for part in (1, 2, 4, 8, 16, 24, 32, 48, 64)}
-    )
-    length = min(lengths, key=lambda each: shifts * each + facts.horizon / each * _guess_regret(each, facts))
-    losses = "oblivious" if facts.losses == "realizable" else facts.losses
-    block = Facts(facts.experts, length, facts.epsilon, facts.delta, losses, 0)
-    inner = _plan_best(block)
-    method = RestartedBlocks(facts.experts, facts.horizon, inner.method, shifts)
-    why = f"the best expert shifts {shifts}×: blocks of {length:,} steps, each with {inner.name}"
-    return Planned("blocks", method, why, inner.needs)
-
-
-def _guess_regret(length: int, facts: Facts) -> float:
-    """Return about what a block loses; it chooses a length, and neither price nor bound depends on it."""
-    if not facts.delta or facts.losses == "adaptive":
-        return (
-            WeightedMajority.calibrated(facts.experts, length, facts.epsilon, facts.delta)
-            .bounds(np.array(length))
-            .item()
-        )
-    sigma = gaussian_sigma(facts.epsilon, facts.delta, 1) * math.sqrt(facts.experts)
-    spread = sigma * math.sqrt(square_root_variance(length))
-    return min(length, mean_of_greatest(facts.experts) * (spread + length / (4 * spread)))
