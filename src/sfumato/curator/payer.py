@@ -219,12 +219,12 @@ class Payer:
         return replace(standing, slot=slot, regions=payment.list_regions())
 
     def was_answered(self, plan: Plan[Any, Any]) -> bool:
-        """Return whether the same was answered before, so that it costs nothing."""
+        """Return whether the same was answered before or needs no row, so that it costs nothing."""
         # Whoever has no account here is refused first, and learns nothing of what others asked.
         for account in base_accounts(plan.table.population, self.holder):
             if self.lab.ledger.read_budget(account) == REVOKED:
                 raise no_quota_error(self.analyst)
-        return find_kept(self.lab.ledger, plan) is not None
+        return plan.is_empty or find_kept(self.lab.ledger, plan) is not None
 
     def _was_begun(self, plan: Plan[Any, Any]) -> bool:
         """Return whether these accounts have paid for a run in stretches that is not answered yet."""

@@ -47,5 +47,5 @@ def _values(cells: Any, there: NDArray[np.bool_], kind: pa.DataType) -> NDArray[
 
 def _texts(cells: Sequence[str | None] | NDArray[Any]) -> list[Any]:
     """Return the buffers of a column of texts: where each begins, and all of them in a row."""
-    encoded = [b"" if text is None else text.encode() for text in cells]
+    encoded = [text.encode() if isinstance(text, str) else b"" for text in cells]
     return [np.fromiter(accumulate(map(len, encoded), initial=0), dtype=np.int32), b"".join(encoded)]

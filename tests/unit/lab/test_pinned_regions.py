@@ -16,7 +16,7 @@ from click.testing import CliRunner
 import sfumato as sf
 from sfumato.cli.main import main
 from sfumato.curator.catalog.catalog import Catalog
-from sfumato.curator.plan import admitted_regions
+from sfumato.curator.plan import admitted_regions, possible_rows
 from sfumato.curator.plan.admitted_regions import find_admitted_accounts
 from sfumato.errors import EngineError, UsageError
 from sfumato.ledger.history import trace_budget
@@ -272,7 +272,7 @@ def test_units_without_a_row_may_be_in_any_region(
     """Also if more were known of left joins, by which a unit with a row and a ward would surely find it."""
     add_stays(lab)
     plan = lab.session().sql(f"SELECT COUNT(*) AS n {(ABSENT | PRESENT)[name]}").quote(epsilon=1).plan
-    monkeypatch.setattr(admitted_regions._Known, "widen", lambda known: known)
+    monkeypatch.setattr(possible_rows.Known, "widen", lambda known: known)
     admitted_regions._admit_rows.cache_clear()
     regions = lab.table("visits").find_regions()
     assert regions is not None

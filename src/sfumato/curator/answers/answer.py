@@ -101,6 +101,8 @@ class NoisyAnswer:
 
 def read_answer(plan: QuestionPlan, text: str) -> NoisyAnswer:
     """Return what the ledger kept for this plan, in the form that `match_kept_form` found."""
+    if plan.is_empty:
+        return _count_nothing(plan)
     if plan.pooled_steps:
         return _read_pooled(plan, decode_answer(text))
     sums: list[list[list[int]]] = []
@@ -124,6 +126,14 @@ def read_answer(plan: QuestionPlan, text: str) -> NoisyAnswer:
     found = sums[0] if sums else []
     whole = read_shape(plan, found, cells) if plan.shaped is not None else _whole(found, cells)
     return NoisyAnswer(whole, noise_laws(plan), places, keys, cells)
+
+
+def _count_nothing(plan: QuestionPlan) -> NoisyAnswer:
+    """Return the sums over no rows, which are exact; what is chosen among no rows is missing."""
+    keys: tuple[Key, ...] | None = () if plan.resolved.discovers_keys else None
+    cells = plan.resolved.cells if keys is None else 0
+    sums = np.zeros((len(plan.summands), cells), dtype=np.int64)
+    return NoisyAnswer(sums, (NoiseLaw.of(None),) * len(sums), (), keys, cells)
 
 
 def _read_pooled(plan: QuestionPlan, answers: Sequence[Any]) -> NoisyAnswer:
@@ -194,6 +204,8 @@ def match_kept_form(plan: QuestionPlan, text: str) -> QuestionPlan:
     whichever noise would be planned now, and levels that were measured together say with which parts.
     """
     answers = decode_answer(text)
+    if plan.is_empty:
+        return plan
     plan = plan.with_strategy(read_strategies(answers).get(0))
     for step, answer in zip(plan.steps, answers, strict=True):
         if isinstance(step, Choices) and step.around is not None and len(answer) == count_choices(step):

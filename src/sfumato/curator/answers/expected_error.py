@@ -100,6 +100,8 @@ class QuestionError:
     def error_rows(self) -> list[tuple[str, str, str]]:
         """Return each column with its error and what the error assumes."""
         asked = self.plan.question.figures
+        if self.plan.is_empty:
+            return [(name, "exact", "") for name in asked]
         if self.plan.question.levels:
             return [
                 (f"{name} {by}", error, note)
@@ -143,7 +145,7 @@ class QuestionError:
         sums = sum(1 for each in self.plan.measured if each.noise is not None)
         # Levels that are measured together are no sums of their own.
         sums = min(sums, len(self.plan.summands)) if self.plan.pooled_steps else sums
-        if self.plan.needs.items < 2:
+        if self.plan.is_empty or self.plan.needs.items < 2:
             return ""
         choices = len(self.plan.resolved.choices)
         named = [
@@ -176,6 +178,8 @@ class QuestionError:
 
     def half_width(self, figure: Figure, confidence: float) -> float | None:
         """Return half the width of a number's interval; of a choice, how many rows it is off."""
+        if self.plan.is_empty:
+            return 0.0
         if self.plan.question.levels:
             halves = [level.half_width(figure, confidence) for level in self.each_level()]
             known = [half for half in halves if half is not None]

@@ -183,7 +183,12 @@ def column_type(resolved: ResolvedQuestion, shown: GroupKey | Figure) -> Any:
 
 
 def decode_choice(plan: QuestionPlan, wanted: ChosenAggregate, noisy: NoisyAnswer) -> NDArray[Any]:
-    """Return a number, a date or a listed value in every cell, as the domain of the value says."""
+    """Return a number, a date or a listed value in every cell, as the domain of the value says.
+
+    Where there are no rows, it is not a number.
+    """
+    if plan.is_empty:
+        return np.full(noisy.cells, np.nan)
     at, part = find_choice(plan.resolved, wanted)
     chosen, domain = noisy.chosen[at], part.domain
     row = _row(chosen, wanted)
@@ -208,8 +213,10 @@ def choice_interval(
 ) -> tuple[NDArray[Any], NDArray[Any]] | None:
     """Return the numbers or dates between which each exact quantile lies; None where nothing is known.
 
-    That is the case for ends and modes, and for answers from before quantiles had intervals.
+    That is the case for ends and modes, for answers from before quantiles had intervals, and for no rows.
     """
+    if plan.is_empty:
+        return None
     at, part = find_choice(plan.resolved, wanted)
     chosen, domain = noisy.chosen[at], part.domain
     if not isinstance(wanted, QuantileOf) or not isinstance(domain, Numbers | Periods):

@@ -161,6 +161,9 @@ def compute_interval(plan: QuestionPlan, figure: Figure, noisy: NoisyAnswer, con
 
     For modes and dates nothing is known as a number, and for what is computed from quantiles neither.
     """
+    if plan.is_empty and not is_linear(figure):
+        shown = compute_figure(plan, figure, noisy)
+        return shown, shown
     low, high = explain_by_noise(plan, figure, noisy, confidence)
     if is_linear(figure) or isinstance(figure, ChosenAggregate):
         return low, high

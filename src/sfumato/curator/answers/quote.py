@@ -63,7 +63,7 @@ class Quote:
 
     @property
     def free(self) -> bool:
-        """Whether the same question was answered before, so that it costs nothing."""
+        """Whether it costs nothing: the same was answered before, or by declaration no row can be used."""
         return self.standing.free
 
     @property
@@ -97,6 +97,7 @@ class Quote:
             "price": "nothing" if self.free else self.plan.charged,
             "epsilon": None if self.epsilon is None else float(self.epsilon),
             "free": self.free,
+            **({"empty": True} if self.plan.is_empty else {}),
             "share": self.share,
             "left": float(self.left),
             "left_after": None if self.left_after is None else float(self.left_after),
@@ -144,7 +145,9 @@ class Quote:
     def _headline(self) -> str:
         left = format_remaining(self.left)
         if self.free:
-            return f"Quote: free, because it was answered before (remaining: {left})"
+            why = "by the declared bounds no row satisfies its conditions"
+            why = why if self.plan.is_empty else "it was answered before"
+            return f"Quote: free, because {why} (remaining: {left})"
         after = "" if self.left_after is None else f" before, {format_remaining(self.left_after)} after"
         refused = f"; {self.describe_after()}" if self.left_after is None else ""
         return f"Quote: {self.plan.charged}, charged to {self._payer()} (remaining: {left}{after}{refused})"

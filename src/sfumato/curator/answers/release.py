@@ -468,7 +468,7 @@ class Release:
         ranks = [
             f"{name}: {rank_note(each, self._answer.chosen[find_choice(self._plan.resolved, each)[0]])}"
             for name, each in self._plan.question.figures.items()
-            if isinstance(each, ChosenAggregate)
+            if isinstance(each, ChosenAggregate) and not self._plan.is_empty
         ]
         bare = [] if self._staged is None else self._staged.without_interval
         ranks += [f"No interval is known for {', '.join(bare)}"] if bare else []

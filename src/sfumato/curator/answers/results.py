@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from sfumato.curator.plan.priced import NO_CHARGE
 from sfumato.privacy.risk import event_success
 
 if TYPE_CHECKING:
@@ -68,6 +69,9 @@ class Receipt:
         """Return what was charged, and where it is written."""
         if self.replayed:
             return f"Free: the same answer as in ledger entry {self.entry}, which was charged {self.charged}"
+        if self.charged == NO_CHARGE:
+            why = "by the declared bounds no row satisfies the conditions, so no data was read"
+            return f"Free: {why} (ledger entry {self.entry})"
         return f"Charged {self.charged} to {self.unit} (ledger entry {self.entry})"
 
 

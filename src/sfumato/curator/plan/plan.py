@@ -49,6 +49,9 @@ if TYPE_CHECKING:
     from sfumato.curator.plan.steps import MeasuredSum
     from sfumato.curator.plan.summands import Summand
 
+_EMPTY = (
+    "Values beyond their declared bounds count as the nearer bound, and so satisfy no condition beyond it"
+)
 _BETTER = Fraction(99, 100)
 """Share of the harm of independent noise from which on a shape is worth it."""
 
@@ -65,6 +68,11 @@ class QuestionPlan(Plan[QuestionStep, ResolvedQuestion]):
     def question(self) -> Question:
         """The question as it was asked."""
         return self.resolved.question
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no row can be used by declaration: the plan has no steps, and its answer no noise."""
+        return self.resolved.is_empty
 
     @property
     def snapshots(self) -> tuple[str, ...]:
@@ -222,22 +230,25 @@ def price_question(
     With `weights` Gaussian noise has the shape of these coordinates, as in an answer that was kept with them.
     """
     named = ("refined", *refines) if refines else ("question",)
-    steps = (
-        _pooled_steps(resolved, spend, counts_around, strategy)
-        or _shaped_steps(resolved, _choose_shape(resolved, spend, weights), spend, counts_around)
-        or _steps(resolved, spend, counts_around)
-    )
+    steps: tuple[QuestionStep, ...] = ()
+    if not resolved.is_empty:
+        steps = (
+            _pooled_steps(resolved, spend, counts_around, strategy)
+            or _shaped_steps(resolved, _choose_shape(resolved, spend, weights), spend, counts_around)
+            or _steps(resolved, spend, counts_around)
+        )
     reads = resolved.source.tables
     # A question is recognised by what it was before there were groups for missing keys, shapes, levels that
     # are measured together, and intervals of quantiles, so that what was paid for then is still found.
     bare = resolved.without_nulls
-    before = bare is not resolved or resolved.choices or _has_shape(steps) or isinstance(steps[0], PooledSums)
+    other = not steps or _has_shape(steps) or isinstance(steps[0], PooledSums)
+    before = bare is not resolved or resolved.choices or other
     return QuestionPlan(
         resolved.table,
         spend,
         steps,
         resolved,
-        tuple(list_caveats(resolved, steps)),
+        tuple(list_caveats(resolved, steps)) if steps else (_EMPTY,),
         (named,),
         reads=reads,
         known_as=_steps(bare, spend, counts_around=False) if before else (),
@@ -251,14 +262,16 @@ def plan_parts(plans: tuple[QuestionPlan, ...], copies: int) -> Plan[QuestionSte
     """
     # Units of different parts are different people, unless a unit can be in several parts.
     dearest = Parallel(plan.event for plan in plans)
+    steps = tuple(step for plan in plans for step in plan.steps)
     return Plan(
         plans[0].table,
         plans[0].spend,
-        tuple(step for plan in plans for step in plan.steps),
+        steps,
         plans,
         plans[0].bias,
-        ("parts", copies),
-        dearest if copies == 1 else Repeated(dearest, copies),
+        # Parts that no row can be in have no steps, where they had some once.
+        ("parts", copies, *(("some empty",) if any(plan.is_empty for plan in plans) else ())),
+        None if not steps else (dearest if copies == 1 else Repeated(dearest, copies)),
         copies,
         tuple(table for plan in plans for table in plan.reads),
         tuple(step for plan in plans for step in plan.known_as or plan.steps),

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from sfumato.curator.plan.spend import Spend
     from sfumato.engines.program import EngineProgram
 
+NO_CHARGE = "nothing"
+"""The price, in words, of an answer that follows from declarations."""
+
 
 class Step(Protocol):
     """A program for the engine, its price, and the one function that adds noise to what it answers."""
@@ -67,6 +70,11 @@ class Plan(Generic[Taken, Subject]):
                     _require_public_count(self.table, step.program, each.of.term)
 
     @property
+    def is_empty(self) -> bool:
+        """Whether no row can be used by declaration, so that the answer is known and nothing is charged."""
+        return not self.steps and self.together is None
+
+    @property
     def spans_time(self) -> bool:
         """Whether later snapshots are read for the same charge, in which units may be in other regions."""
         return False
@@ -104,6 +112,8 @@ class Plan(Generic[Taken, Subject]):
     @property
     def charged(self) -> str:
         """What is charged, in words."""
+        if self.is_empty:
+            return NO_CHARGE
         return str(self.spend) if self.times == 1 else f"{self.spend}, {self.times} times"
 
 

@@ -35,6 +35,7 @@ from sfumato.curator.lower.lowered_value import (
 )
 from sfumato.curator.lower.presence import is_present
 from sfumato.curator.lower.relations import lower_relation
+from sfumato.curator.plan.possible_rows import has_no_rows
 from sfumato.curator.plan.row_columns import GroupedColumns, find_columns
 from sfumato.curator.plan.sensitivity import ContributionBounds, SumSensitivity
 from sfumato.curator.plan.shaped.gaussian_shapes import RowMoves, list_moves_of_rows
@@ -190,6 +191,11 @@ class ResolvedQuestion:
         if self.question.levels:
             return sum(level.cells for level in self.levels)
         return math.prod(key.size for key in self.keys)
+
+    @cached_property
+    def is_empty(self) -> bool:
+        """Whether declarations and conditions leave no row, so that the answer is known unread."""
+        return has_no_rows(self.source)
 
     @cached_property
     def levels(self) -> tuple[ResolvedQuestion, ...]:

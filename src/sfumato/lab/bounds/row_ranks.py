@@ -58,6 +58,10 @@ def ask_row_bound(payer: Payer, question: Question, text: str) -> Measure[Chosen
     def plan(spending: Spending) -> QuestionPlan:
         counted = replace(rows.make_question(""), relation=question.relation)
         resolved = ResolvedQuestion(payer.lab.table, counted)
+        if resolved.is_empty:
+            raise PolicyError(
+                "SF-Q210", "By the declared bounds no unit is in this question.", try_="another condition"
+            )
         return price_question(resolved, payer.spend(resolved.table, resolved.needs, spending))
 
     def read(plan: QuestionPlan, released: Released) -> ChosenRange:

@@ -142,7 +142,7 @@ class TuningPlan:
         groups = None if cells == 1 else _Axis(Name("groups"), _as_fractions(list_counts(cells)))
         summed = find_only_sum(question)
         people = all(isinstance(each, DistinctUnits) for each in question.aggregates)
-        if most == 1 or (people and groups is None):
+        if resolved.is_empty or most == 1 or (people and groups is None):
             raise PolicyError(
                 "SF-Q210",
                 "There is nothing to tune: no unit counts more than once in this question.",

@@ -21,6 +21,8 @@ class QuoteView:
     """Whose quota pays, in words; empty for the visitor's own."""
     admitted: bool
     free: bool
+    free_because: str
+    """Why it costs nothing, in words, if it does."""
     errors: list[tuple[str, str]]
     """Each number of the answer, and its expected error."""
     left: str
@@ -50,6 +52,9 @@ def view_quote(quoted: dict[str, Any], project: str | None = None) -> QuoteView:
         paid_by=f"project {project}" if project else "",
         admitted=admitted,
         free=free,
+        free_because="nothing: by the declared bounds no row satisfies the conditions"
+        if quoted.get("empty")
+        else "nothing: it was answered before",
         errors=[(name, _write_error(half)) for name, half in errors.items()],
         left="" if left is None else f"ε = {format_left(left)}",
         left_after=""

@@ -116,7 +116,8 @@ def plan_together(
     """Return one plan for several questions. `strategies` says what is measured, if it is known already."""
     requests = tuple(price_question(each, _ANY, strategy=()).request for each in questions)
     unique = dict(zip(requests, questions, strict=True))
-    part = Fraction(1, len(unique))
+    # Those that no row can be in cost nothing, and leave the spend to the others.
+    part = Fraction(1, max(1, sum(not each.is_empty for each in unique.values())))
     alone = {request: _spend_alone(spend, each, part, unique) for request, each in unique.items()}
     plans = tuple(
         price_question(each, alone[request], strategy=())
@@ -164,11 +165,11 @@ def _spend_alone(
     """Return what a question could spend if it were asked alone for its part."""
     if not isinstance(spend, PureSpend):
         return replace(spend, multiplier=spend.multiplier * root_up(1 / part))
-    discovering = sum(each.discovers_keys for each in unique.values())
+    discovering = sum(each.discovers_keys and not each.is_empty for each in unique.values())
     return replace(
         spend,
         epsilon=spend.epsilon * part,
-        delta=spend.delta / discovering if question.discovers_keys else Fraction(0),
+        delta=spend.delta / max(1, discovering) if question.discovers_keys else Fraction(0),
         words="",
         shaped=prefers_shape(question.needs, squares=spend.squares),
     )
@@ -180,7 +181,7 @@ def _group_questions(
     """Return the questions that are measured together: those about the same rows, and those with levels."""
     found: dict[str, dict[str, PooledQuestion]] = {}
     for request in sorted(unique):
-        if can_pool(unique[request]):
+        if can_pool(unique[request]) and not unique[request].is_empty:
             rows = canonical_json(list(unique[request].rows))
             shapes = list_pooled_shapes(unique[request], alone[request])
             found.setdefault(rows, {})[request] = PooledQuestion(unique[request], part, shapes)
