@@ -11,7 +11,7 @@ import click
 
 import sfumato as sf
 from sfumato.cli.output import as_json, lab_option, print_text, show_json
-from sfumato.cli.questions import analyst_option, project_option
+from sfumato.cli.questions import analyst_option
 from sfumato.errors import UsageError
 
 
@@ -20,7 +20,6 @@ from sfumato.errors import UsageError
 @click.argument("table", required=False)
 @lab_option
 @analyst_option
-@project_option
 @click.option("--features", default="", help="Columns to learn from, with commas between them.")
 @click.option("--target", help="Column to predict.")
 @click.option("--epsilon", type=float, help="ε to spend.")
@@ -55,7 +54,6 @@ class FitCommand:
     features: tuple[str, ...]
     as_json: bool
     analyst: str | None
-    project: str | None
     target: str | None
     epsilon: float | None
     delta: float | None
@@ -68,7 +66,7 @@ class FitCommand:
     def run(self) -> None:
         """Check everything that can be checked, charge, learn, save and say what is promised."""
         path = self._check_output()
-        model, session = self._make_model(), sf.open(self.folder).session(self.analyst, project=self.project)
+        model, session = self._make_model(), sf.open(self.folder).session(self.analyst)
         share = None if self.split is None else (float(parse_value(self.split[0])), self.split[1])
         said: dict[str, Any] = {"table": self.table, "features": self.features, "target": self.target}
         fitted = session.fit(model, **said, rows_per_unit=self.rows_per_unit, split=share)

@@ -22,7 +22,7 @@ from sfumato.cli import (
 )
 from sfumato.cli.machine import completion, doctor
 from sfumato.cli.output import CodedGroup
-from sfumato.cli.work import charges, feeds, packages, projects, requests
+from sfumato.cli.work import charges, feeds, packages, requests
 
 
 @click.group(cls=CodedGroup, context_settings={"help_option_names": ["-h", "--help"]})
@@ -72,7 +72,6 @@ main.add_command(fits.fit)
 main.add_command(reproduce.reproduce)
 main.add_command(doctor.doctor)
 main.add_command(completion.completion)
-main.add_command(projects.project)
 main.add_command(requests.request)
 main.add_command(charges.charge)
 main.add_command(packages.package)

@@ -10,7 +10,7 @@ import click
 
 import sfumato as sf
 from sfumato.cli.output import as_json, lab_option, print_text, show, show_json, show_table
-from sfumato.cli.questions import analyst_option, project_option, spend_options
+from sfumato.cli.questions import analyst_option, spend_options
 from sfumato.cli.work.charges import NUMBER
 from sfumato.privacy.tools.planning import KINDS, Kind
 
@@ -82,7 +82,6 @@ def noise(
 @click.argument("file", type=click.File("r", encoding="utf-8"))
 @lab_option
 @analyst_option
-@project_option
 @spend_options
 @click.option("--rows", type=int, help="Assumed rows per group, for the expected error of averages.")
 @as_json
@@ -90,7 +89,6 @@ def questions(
     file: TextIO,
     folder: str,
     analyst: str | None,
-    project: str | None,
     rows: int | None,
     as_json: bool,
     spend: dict[str, Any],
@@ -101,7 +99,7 @@ def questions(
     """
     texts = [each.strip() for each in file.read().split(";") if each.strip()]
     given = {"n": rows} if rows else None
-    found = sf.open(folder).session(analyst, project=project).plan(texts, given=given, **spend)
+    found = sf.open(folder).session(analyst).plan(texts, given=given, **spend)
     if as_json:
         show_json(found.to_dict())
     else:

@@ -30,8 +30,6 @@ analyst_option = click.option(
     "--as", "analyst", help="Analyst whose quota is spent; without it, the steward asks."
 )
 
-project_option = click.option("--project", help="Project whose quota is spent, in place of one's own.")
-
 
 def spend_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options that say how much to spend; the command gets those that were given as `spend`."""
@@ -65,7 +63,6 @@ tune_option = click.option(
 @click.argument("sql", nargs=-1, required=True)
 @lab_option
 @analyst_option
-@project_option
 @spend_options
 @tune_option
 @click.option("--rows", type=int, help="Assumed rows per group, for the expected error of averages.")
@@ -74,7 +71,6 @@ def quote(
     sql: tuple[str, ...],
     folder: str,
     analyst: str | None,
-    project: str | None,
     rows: int | None,
     tune: float | None,
     as_json: bool,
@@ -85,7 +81,7 @@ def quote(
     Several questions are priced together, for one charge. With --tune, a question that was tuned is shown
     with its bounds, and otherwise the price of tuning it.
     """
-    session = sf.open(folder).session(analyst, project=project)
+    session = sf.open(folder).session(analyst)
     given = {"n": rows} if rows else None
     if tune is None:
         asked = session.sql(sql[0]) if len(sql) == 1 else session.ask_together(sql)
@@ -106,7 +102,6 @@ def quote(
 @click.argument("sql")
 @lab_option
 @analyst_option
-@project_option
 @click.option("--epsilon", type=float, required=True, help="ε that picking the bounds may cost.")
 @click.option(
     "--for-epsilon", type=float, help="ε of the question itself; ten times that of tuning, if not said."
@@ -117,7 +112,6 @@ def tune(
     sql: str,
     folder: str,
     analyst: str | None,
-    project: str | None,
     epsilon: float,
     for_epsilon: float | None,
     key: str | None,
@@ -127,7 +121,7 @@ def tune(
 
     What is charged are noisy counts of units. The bounds are printed with what they leave out.
     """
-    session = sf.open(folder).session(analyst, project=project)
+    session = sf.open(folder).session(analyst)
     picked = require_query(session.question(sql)).tuning(for_epsilon).release(epsilon=epsilon, key=key)
     if as_json:
         show_json(picked.to_dict())
@@ -141,7 +135,6 @@ def tune(
 @click.argument("sql", nargs=-1, required=True)
 @lab_option
 @analyst_option
-@project_option
 @spend_options
 @tune_option
 @click.option("--key", help="Idempotency key: retries with the same key are charged once.")
@@ -151,7 +144,6 @@ def ask(
     sql: tuple[str, ...],
     folder: str,
     analyst: str | None,
-    project: str | None,
     key: str | None,
     plot: str | None,
     tune: float | None,
@@ -166,7 +158,7 @@ def ask(
     """
     # The path is checked first, so that no answer is paid for and then not drawn.
     target = None if plot is None else sf.viz.check_target(plot)
-    session = sf.open(folder).session(analyst, project=project)
+    session = sf.open(folder).session(analyst)
     if tune is not None:
         question = _tune_first(_find_single(session, sql), tune, spend)
     elif len(sql) > 1:
@@ -249,13 +241,12 @@ def _find_table(every: Sequence[Published | PublishedTable], name: str) -> Publi
 @click.command()
 @lab_option
 @analyst_option
-@project_option
 @as_json
-def budget(folder: str, analyst: str | None, project: str | None, as_json: bool) -> None:
-    """Show what is left of the budgets, or of an analyst's or a project's quotas."""
+def budget(folder: str, analyst: str | None, as_json: bool) -> None:
+    """Show what is left of the budgets, or of an analyst's quotas."""
     lab = open_to_read(folder)
     with closing(lab.ledger):
-        show(lab.session(analyst, project=project).budget, as_json)
+        show(lab.session(analyst).budget, as_json)
 
 
 @click.command()

@@ -43,14 +43,22 @@ def user() -> None:
     "--table", "tables", multiple=True, help="Table that they may ask about; without it, every one."
 )
 @click.option("--later", is_flag=True, help="The same quota on populations that are registered later.")
+@click.option("--member", "members", multiple=True, help="Member, if ANALYST is a team; may be repeated.")
 @as_json
 def grant(
-    analyst: str, folder: str, epsilon: str, delta: str, tables: tuple[str, ...], later: bool, as_json: bool
+    analyst: str,
+    folder: str,
+    epsilon: str,
+    delta: str,
+    tables: tuple[str, ...],
+    later: bool,
+    members: tuple[str, ...],
+    as_json: bool,
 ) -> None:
-    """Give ANALYST a quota on every population, or on that of a table."""
+    """Set the quota of ANALYST, or with members of a team, on every population or on that of a table."""
     lab = sf.open(folder)
     quota = {"epsilon": parse_number(epsilon), "delta": parse_number(delta)}
-    lab.grant(analyst, **quota, tables=tables or None, later=later)
+    lab.grant(analyst, **quota, tables=tables or None, later=later, members=members)
     show(next(each for each in lab.analysts() if each.name == analyst), as_json)
 
 

@@ -8,6 +8,7 @@ from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict
 
+from sfumato.curator.catalog.grants import find_quota_holder
 from sfumato.curator.catalog.regions import name_region
 from sfumato.curator.gate import answer_charge, answer_plan, read_steps
 from sfumato.curator.plan.admitted_regions import find_admitted_accounts
@@ -19,7 +20,6 @@ from sfumato.ledger.api import (
     Reserved,
     SnapshotRead,
     hash_reads,
-    name_project,
     parse_account,
     require_step_count,
 )
@@ -143,13 +143,11 @@ class Payer:
     analyst: str | None
     slots: SlotReader | WatchedReader | None = None
     """What reads for a hostile session; without it, questions are read here and replies leave at once."""
-    project: str | None = None
-    """The project whose quota pays, in the place of the analyst's own."""
 
     @property
     def holder(self) -> str | None:
         """Whose quota pays beside the population's budget; None for the steward, who pays from that alone."""
-        return self.analyst if self.project is None else name_project(self.project)
+        return None if self.analyst is None else find_quota_holder(self.lab.contents.grants, self.analyst)
 
     def accounts(self, table: Table) -> tuple[str, ...]:
         """Return the names of the accounts that pay for a question about all units of a table."""
@@ -412,7 +410,6 @@ class Payer:
             "snapshot": plan.table.snapshot,
             "spend": plan.charged,
             "event": plan.event.to_dict(),
-            **({} if self.project is None else {"project": self.project}),
         }
 
 

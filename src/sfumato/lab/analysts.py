@@ -1,20 +1,21 @@
 """Analysts: their quotas, the tables that they may ask about, and what becomes of both.
 
-Quotas are accounts of the ledger. Which tables an analyst may ask about, where that is not all of them, is in
-the catalog: it decides who may ask, and no promise to the people in a table rests on it.
+Quotas are accounts of the ledger. Who spends a quota together, and which tables it is for, is in the catalog:
+it decides who may ask, and no promise to the people in a table rests on it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from sfumato.curator.catalog.catalog import no_table_error
-from sfumato.curator.catalog.grants import Grant
+from sfumato.curator.catalog.grants import Grant, find_quota_holder
 from sfumato.curator.payer import REVOKED, no_quota_error, quota_account
 from sfumato.errors import PolicyError, UsageError
 from sfumato.lab.budget_view import AccountView, list_blocks, list_populations, view_account
-from sfumato.ledger.api import PROJECT, parse_account
+from sfumato.ledger.api import parse_account
+from sfumato.ledger.chain import require_utf8
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Analyst:
-    """An analyst as the steward sees them: their quotas, and the tables that they may ask about."""
+    """An analyst, or a team with one quota: their quotas, and the tables that they may ask about."""
 
     name: str
     quotas: tuple[AccountView, ...]
@@ -40,12 +41,15 @@ class Analyst:
     """None where they may ask about every table of the populations that they have a quota on."""
     later: bool
     """Whether they get the same quota on populations that are registered later."""
+    members: tuple[str, ...] = ()
+    """The analysts of a team."""
 
     def __str__(self) -> str:
         tables = "every table" if self.tables is None else ", ".join(self.tables)
         later = ", and on later populations too" if self.later else ""
         quotas = "\n".join(f"  {quota.sentence()}" for quota in self.quotas) or "  no quota"
-        return f"{self.name} may ask about {tables}{later}.\n{quotas}"
+        team = f" ({', '.join(self.members)})" if self.members else ""
+        return f"{self.name}{team} may ask about {tables}{later}.\n{quotas}"
 
     __repr__ = __str__
 
@@ -53,14 +57,29 @@ class Analyst:
         """Return the facts, ready for JSON."""
         tables = None if self.tables is None else list(self.tables)
         quotas = {quota.name: quota.to_dict() for quota in self.quotas}
-        return {"analyst": self.name, "tables": tables, "later": self.later, "quotas": quotas}
+        members = list(self.members)
+        return {
+            "analyst": self.name,
+            "members": members,
+            "tables": tables,
+            "later": self.later,
+            "quotas": quotas,
+        }
 
 
 def grant_quota(
-    ledger: Ledger, catalog: Catalog, analyst: str, quota: Budget, tables: Iterable[str] | None, later: bool
+    ledger: Ledger,
+    catalog: Catalog,
+    analyst: str,
+    quota: Budget,
+    tables: Iterable[str] | None,
+    later: bool,
+    members: Iterable[str] = (),
 ) -> None:
-    """Give an analyst a quota on populations; remember which tables it is for."""
-    _require_analyst(analyst)
+    """Give an analyst or a team a quota on populations; remember whose it is and which tables it is for."""
+    require_analyst_name(analyst)
+    team = _parse_members(members)
+    _require_one_quota(ledger, catalog.contents, analyst, team)
     named = None if tables is None else _find_tables(catalog, tables)
     if named is not None and later:
         raise UsageError(
@@ -73,17 +92,29 @@ def grant_quota(
         raise UsageError(
             "SF-C117", "There is no table to grant a quota on yet.", try_="lab.register(…) first"
         )
-    for population in (*populations, *list_blocks(ledger, populations)):
-        ledger.grant(quota_account(population, analyst), quota)
+    accounts = [quota_account(each, analyst) for each in (*populations, *list_blocks(ledger, populations))]
+    for account in accounts:
+        parse_account(account)  # before anything is written down
+    # First who it is for: a quota that was set and not assigned would be spent by one analyst of its name.
     only = None if named is None else tuple(table.name for table in named)
-    catalog.set_grant(analyst, Grant(only, quota if later else None))
+    catalog.set_grant(analyst, Grant(only, quota if later else None, team))
+    for account in accounts:
+        ledger.grant(account, quota)
 
 
-def revoke_quota(ledger: Ledger, catalog: Catalog, analyst: str, *, must_hold: bool = True) -> None:
-    """Take every quota of an analyst away. What they spent stays spent."""
-    _require_analyst(analyst)
+def revoke_quota(ledger: Ledger, catalog: Catalog, analyst: str) -> None:
+    """Take every quota of an analyst or a team away, or take a member out of a team."""
+    require_analyst_name(analyst)
+    team = find_quota_holder(catalog.contents.grants, analyst)
+    if team != analyst:
+        grant = catalog.contents.grants[team]
+        rest = tuple(name for name in grant.members if name != analyst)
+        if rest:
+            catalog.set_grant(team, replace(grant, members=rest))
+            return
+        analyst = team  # without members it would be the quota of an analyst of this name
     held = [account for account in ledger.list_accounts() if parse_account(account)[1] == analyst]
-    if must_hold and not held and analyst not in catalog.contents.grants:
+    if not held and analyst not in catalog.contents.grants:
         raise no_quota_error(analyst)
     for account in held:
         if ledger.read_budget(account) != REVOKED:
@@ -104,17 +135,18 @@ def list_analysts(ledger: Ledger, contents: CatalogContents) -> tuple[Analyst, .
     held: dict[str, list[str]] = {name: [] for name in contents.grants}
     for account in ledger.list_accounts():
         analyst = parse_account(account)[1]
-        is_person = analyst is not None and not analyst.startswith(PROJECT)
-        if analyst is not None and is_person and ledger.read_budget(account) != REVOKED:
+        if analyst is not None and ledger.read_budget(account) != REVOKED:
             held.setdefault(analyst, []).append(account)
     return tuple(
         Analyst(
             name,
             tuple(view_account(ledger, account) for account in accounts),
-            contents.grants.get(name, Grant()).tables,
-            contents.grants.get(name, Grant()).later is not None,
+            grant.tables,
+            grant.later is not None,
+            grant.members,
         )
         for name, accounts in sorted(held.items())
+        for grant in [contents.grants.get(name, Grant())]
     )
 
 
@@ -184,21 +216,58 @@ class GrantedLab:
         return self.lab.reading(snapshots)
 
     def _may_ask(self, table: Table) -> bool:
-        granted = self.contents.grants.get(self.analyst, Grant()).tables
+        grants = self.contents.grants
+        granted = grants.get(find_quota_holder(grants, self.analyst), Grant()).tables
         return granted is None or table.is_public or table.name in granted
 
 
-def _require_analyst(analyst: Any) -> None:
-    if not isinstance(analyst, str) or not analyst or ":" in analyst:
-        raise UsageError(
-            "SF-C116", "A grant names an analyst, without a colon.", try_='lab.grant("ada", epsilon=1)'
-        )
-    if analyst.startswith(PROJECT):
-        raise UsageError(
-            "SF-C116",
-            "This is how the quotas of a project are named, and no analyst.",
-            try_="lab.create_project(…), or lab.change_project(…)",
-        )
+def require_analyst_name(analyst: Any) -> str:
+    """Return the name of an analyst or a team."""
+    if isinstance(analyst, str) and analyst.strip() and ":" not in analyst:
+        require_utf8(analyst)
+        return analyst
+    raise UsageError(
+        "SF-C116", "A grant names an analyst, without a colon.", try_='lab.grant("ada", epsilon=1)'
+    )
+
+
+def _parse_members(members: Iterable[str]) -> tuple[str, ...]:
+    """Return the members of a team, each once, sorted."""
+    if isinstance(members, str):
+        raise UsageError("SF-C116", "members= takes a list of names.", try_=f'members=["{members[:40]}"]')
+    return tuple(sorted({require_analyst_name(each) for each in members}))
+
+
+def _require_one_quota(
+    ledger: Ledger, contents: CatalogContents, analyst: str, members: tuple[str, ...]
+) -> None:
+    """Refuse a grant after which somebody could spend two quotas: it would not be clear which one pays."""
+    for name in (analyst, *members):
+        holder = find_quota_holder(contents.grants, name)
+        if holder not in (name, analyst):
+            raise PolicyError(
+                "SF-P110",
+                f"'{name}' is a member of '{holder}' and spends its quota.",
+                try_=f'lab.revoke("{name}") first; what was spent stays spent',
+            )
+    for name in members:
+        if name == analyst or name in contents.grants or holds_quota(ledger, name):
+            raise PolicyError(
+                "SF-P110",
+                f"'{name}' has a quota and cannot be a member of '{analyst}' too.",
+                try_=f'lab.revoke("{name}") first; what was spent stays spent',
+            )
+
+
+def has_quota(lab: LabAccess, analyst: str) -> bool:
+    """Return whether an analyst may spend a quota, their own or their team's."""
+    return holds_quota(lab.ledger, find_quota_holder(lab.contents.grants, analyst))
+
+
+def holds_quota(ledger: Ledger, name: str) -> bool:
+    """Return whether a quota of this name was granted and not taken away."""
+    held = [account for account in ledger.list_accounts() if parse_account(account)[1] == name]
+    return any(ledger.read_budget(account) != REVOKED for account in held)
 
 
 def _find_tables(catalog: Catalog, names: Iterable[str]) -> tuple[Table, ...]:

@@ -12,7 +12,7 @@ from sfumato.curator.catalog.catalog import name_newcomers
 from sfumato.curator.catalog.regions import name_region
 from sfumato.curator.payer import account_names, base_accounts, population_account
 from sfumato.lab.surveys.charging import is_of_survey
-from sfumato.ledger.api import describe_holder, parse_account
+from sfumato.ledger.api import parse_account
 from sfumato.privacy.account import NOTHING, SIDE, Cost, find_dearest, find_epsilon, left
 from sfumato.privacy.exact import format_bound, format_remaining, pad_decimals
 from sfumato.privacy.tools.odometer import Odometer, read_odometer
@@ -60,7 +60,7 @@ class AccountView:
         delta = f" (δ = {self.delta:.3g})" if self.delta else ""
         if analyst is None:
             return f"Privacy budget of {population}{delta}"
-        return f"Quota of {describe_holder(analyst)} on {population}{delta}"
+        return f"Quota of {analyst!r} on {population}{delta}"
 
     def lines(self) -> list[str]:
         """Return a bar of the remaining budget, what was spent, and the remaining ε of each region."""

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, overload
 from sfumato.curator.catalog.catalog import Catalog
 from sfumato.curator.catalog.publications import Publication, Publications
 from sfumato.curator.incidents import Incidents
-from sfumato.curator.payer import REVOKED, no_quota_error, quota_account
+from sfumato.curator.payer import no_quota_error
 from sfumato.errors import UsageError
 from sfumato.files.disk_errors import name_disk_errors
 from sfumato.files.durable import create_private_file, create_private_folder, lock_folder, move_files
-from sfumato.lab.analysts import GrantedLab, grant_quota, list_analysts, revoke_quota
+from sfumato.lab.analysts import GrantedLab, grant_quota, has_quota, list_analysts, revoke_quota
 from sfumato.lab.backup import back_up
 from sfumato.lab.budget_view import BudgetView, list_populations, view_budget
 from sfumato.lab.feeds.naming import require_feed_name
@@ -36,9 +36,6 @@ from sfumato.lab.session import Session
 from sfumato.lab.surveys.desk import SurveyDesk
 from sfumato.lab.tables.desk import TableDesk
 from sfumato.lab.work.desk import WorkDesk
-from sfumato.lab.work.project_lab import ProjectLab
-from sfumato.lab.work.projects import remove_member, require_open_project
-from sfumato.ledger.api import PROJECT
 from sfumato.ledger.location import create_ledger, open_ledger, open_ledger_to_read
 from sfumato.privacy.budget import Budget
 
@@ -179,23 +176,25 @@ class Lab(TableDesk, WorkDesk, SurveyDesk):
         delta: Number = 0,
         tables: Iterable[str] | None = None,
         later: bool = False,
+        members: Iterable[str] = (),
     ) -> None:
-        """Give an analyst a quota on every population there is. What they spent before stays spent.
+        """Set an analyst's quota on every population there is. What they spent before stays spent.
 
         With `tables` they may ask about these alone, and about public ones, and the quota is on their
         populations. With `later` they get the same quota on every population that is registered later.
+        With `members` the quota is a team's: its members spend it together, and have none of their own.
         """
         with name_disk_errors(), self._catalog.lock_for_change():
-            grant_quota(self.ledger, self._catalog, analyst, Budget(epsilon, delta), tables, later)
+            quota = Budget(epsilon, delta)
+            grant_quota(self.ledger, self._catalog, analyst, quota, tables, later, members)
 
     def revoke(self, analyst: str) -> None:
-        """Take every quota of an analyst away, also from open sessions. What they spent stays spent.
+        """Take every quota of an analyst or a team away, also from open sessions. What was spent stays spent.
 
-        They leave every project, too.
+        A member of a team leaves it; the quota stays with the others.
         """
         with name_disk_errors(), self._catalog.lock_for_change():
-            was_member = remove_member(self._work, analyst)
-            revoke_quota(self.ledger, self._catalog, analyst, must_hold=not was_member)
+            revoke_quota(self.ledger, self._catalog, analyst)
 
     def analysts(self) -> tuple[Analyst, ...]:
         """Return every analyst with their quotas, what is left of them, and the tables they may ask about."""
@@ -216,23 +215,16 @@ class Lab(TableDesk, WorkDesk, SurveyDesk):
 
     # ---- the analyst ----
 
-    def session(
-        self, analyst: str | None = None, *, project: str | None = None, hostile: bool = False
-    ) -> Session:
-        """Return a session that spends an analyst's quota; without a name, the steward's own.
+    def session(self, analyst: str | None = None, *, hostile: bool = False) -> Session:
+        """Return a session that spends an analyst's or their team's quota; without a name, the steward's own.
 
-        With `project` it spends the project's quota in the place of the analyst's, who must be a member.
         With `hostile=True` each question is read by a worker process with fixed memory, and its reply leaves
         at a time that was public before: use it for whoever is not trusted, and call `close` at the end.
         """
         slots, desk = self._slots if hostile else None, self.request_desk
-        if project is not None:
-            require_open_project(self._work, project, analyst)
-            seen = ProjectLab(self, analyst or "the steward", self._work, project, analyst)
-            return Session(seen, analyst, slots, project=project, desk=desk)
         if analyst is None:
             return Session(self, None, slots, desk=desk)
-        if not self._granted(analyst):
+        if not has_quota(self, analyst):
             raise no_quota_error(analyst)
         return Session(GrantedLab(self, analyst), analyst, slots, desk=desk)
 
@@ -310,12 +302,6 @@ class Lab(TableDesk, WorkDesk, SurveyDesk):
         return f"Lab({self.folder.name!r}, tables={[table.name for table in self.tables()]})"
 
     # ---- parts ----
-
-    def _granted(self, analyst: str) -> bool:
-        known = self.ledger.list_accounts()
-        named = isinstance(analyst, str) and ":" not in analyst and not analyst.startswith(PROJECT)
-        quotas = [quota_account(population, analyst) for population in self.populations()] if named else []
-        return any(each in known and self.ledger.read_budget(each) != REVOKED for each in quotas)
 
     def _ranking_key(self) -> bytes:
         return read_ranking_key(self.folder)

@@ -45,13 +45,12 @@ class Session(ModelDesk):
         analyst: str | None,
         slots: SlotReader | WatchedReader | None = None,
         *,
-        project: str | None = None,
         desk: RequestDesk | None = None,
     ) -> None:
         self._lab = lab
         self._analyst = analyst
         self._desk = desk
-        self._payer = Payer(lab, analyst, slots, project)
+        self._payer = Payer(lab, analyst, slots)
 
     @property
     def tables(self) -> TableListing:
@@ -215,9 +214,9 @@ class Session(ModelDesk):
     def request(self, *, epsilon: Number, delta: Number = 0, reason: str) -> SentRequest:
         """Ask the steward for so much more of the quota, and say why. Return the request.
 
-        In a project's session it is about the project's quota. `s.requests()` shows the answer.
+        The quota of a team is raised for all its members. `s.requests()` shows the answer.
         """
-        return self._request_desk.add(self._analyst, self._payer.project, epsilon, delta, reason)
+        return self._request_desk.add(self._analyst, epsilon, delta, reason)
 
     def requests(self) -> tuple[SentRequest, ...]:
         """Return what this analyst asked the steward for, with the answers, oldest first."""
@@ -268,9 +267,8 @@ class Session(ModelDesk):
                 try_='lab.session("ada", hostile=True)',
             )
         watched = WatchedReader(self._payer.slots, report)
-        return Session(self._lab, self._analyst, watched, project=self._payer.project, desk=self._desk)
+        return Session(self._lab, self._analyst, watched, desk=self._desk)
 
     def __repr__(self) -> str:
         hostile = "" if self._payer.slots is None else ", hostile=True"
-        project = "" if self._payer.project is None else f", project={self._payer.project!r}"
-        return f"Session({self._analyst or 'steward'!r}{project}{hostile})"
+        return f"Session({self._analyst or 'steward'!r}{hostile})"

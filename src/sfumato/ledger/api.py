@@ -490,20 +490,6 @@ def _parse_account(account: str) -> tuple[str, str | None]:
     )
 
 
-PROJECT = "project/"
-"""How the holder of a project's quota begins. No analyst has such a name."""
-
-
-def name_project(project: str) -> str:
-    """Return the name under which a project holds its quotas."""
-    return f"{PROJECT}{project}"
-
-
-def describe_holder(holder: str) -> str:
-    """Return whose quota it is, for people: an analyst, or a project."""
-    return f"project '{holder.removeprefix(PROJECT)}'" if holder.startswith(PROJECT) else f"'{holder}'"
-
-
 def _is_name(name: object) -> bool:
     return isinstance(name, str) and 0 < len(name) <= MAX_NAME_LENGTH
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from sfumato.errors import BudgetError, LedgerError, PolicyError
-from sfumato.ledger.api import PROJECT, describe_holder, parse_account
+from sfumato.ledger.api import parse_account
 from sfumato.privacy.account import NAT, SIDE, left
 from sfumato.privacy.exact import format_short, pad_decimals
 
@@ -30,8 +30,7 @@ def shortage_error(charge: Charge, name: str, account: AccountState) -> BudgetEr
         hint = f"{smaller}earlier answers stay free"
         return BudgetError("SF-B101", sentence, asked=asked, left=f"{remains} for {population}", try_=hint)
     sentence = f"Not enough quota for this query{on}."
-    holder = describe_holder(analyst)
-    whose = f"{remains} for {holder if analyst.startswith(PROJECT) else f'analyst {holder}'}"
+    whose = f"{remains} for analyst '{analyst}'"
     hint = f'{smaller}ask the steward for more: s.request(epsilon=0.5, reason="…"); earlier answers stay free'
     return BudgetError("SF-B102", sentence, asked=asked, left=whose, try_=hint)
 
@@ -53,10 +52,11 @@ def unknown_account_error(name: str) -> PolicyError:
         return PolicyError(
             "SF-L202", f"No budget was ever set for '{population}'.", try_="lab.register(…, budget=…)"
         )
-    sentence = f"{describe_holder(analyst)} has no quota for '{population}'."
-    name = analyst.removeprefix(PROJECT)
-    call = "grant" if name == analyst else "change_project"
-    return PolicyError("SF-L203", sentence[0].upper() + sentence[1:], try_=f"lab.{call}({name!r}, epsilon=…)")
+    return PolicyError(
+        "SF-L203",
+        f"'{analyst}' has no quota for '{population}'.",
+        try_=f"lab.grant({analyst!r}, epsilon=…)",
+    )
 
 
 def other_neighbours_error(name: str, account: AccountState, got: str | None) -> PolicyError:

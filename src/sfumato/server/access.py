@@ -23,10 +23,20 @@ if TYPE_CHECKING:
 
     from sfumato.lab.session import Session
 
-__all__ = ["Role", "Visitor", "allow", "cookie_name", "make_csrf_token", "names_own_origin", "open_session"]
+__all__ = [
+    "Role",
+    "Visitor",
+    "allow",
+    "cookie_name",
+    "make_csrf_token",
+    "names_own_origin",
+    "open_session",
+    "open_session_if_any",
+]
 
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 _PUBLIC = "visitor"
+_NO_QUOTA = "SF-B103"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +47,6 @@ class Visitor:
     role: Role
     csrf: str = ""
     """What forms of this visitor carry, so that no other site can send them; empty without a cookie."""
-    project: str | None = None
-    """The project that they work on in this request, by the header X-Project or `?project=`."""
 
     @property
     def is_signed_in(self) -> bool:
@@ -82,7 +90,17 @@ def open_session(context: ServerContext, visitor: Visitor) -> "Session":
     """Return the session of a visitor, which is always a hostile one."""
     if visitor.role not in (Role.STEWARD, Role.ANALYST):
         raise PolicyError("SF-W103", f"This is not open to the role {visitor.role}.", needed="analyst")
-    return context.lab.session(visitor.analyst, project=visitor.project, hostile=True)
+    return context.lab.session(visitor.analyst, hostile=True)
+
+
+def open_session_if_any(context: ServerContext, visitor: Visitor) -> "Session | None":
+    """Return the session of a visitor, or None if they have no quota."""
+    try:
+        return open_session(context, visitor)
+    except PolicyError as problem:
+        if problem.code != _NO_QUOTA:
+            raise
+        return None
 
 
 def cookie_name(context: ServerContext) -> str:
@@ -114,9 +132,8 @@ async def _find_visitor(request: Request, context: ServerContext) -> Visitor:
             raise SignInNeededError
         return Visitor(_PUBLIC, Role.PUBLIC)  # a cookie that has expired is no reason to refuse a public page
     context.rates.count_request(f"person {person.name}")
-    project = request.headers.get("x-project") or request.query_params.get("project") or None
     csrf = "" if sent is not None else make_csrf_token(cookie or "")
-    return Visitor(person.name, person.role, csrf, project)
+    return Visitor(person.name, person.role, csrf)
 
 
 def _read_token(sent: str, *, feed: bool) -> str:

@@ -41,8 +41,6 @@ def run(folder: Path, *words: str) -> object:
         ("table add t FILE --lab LAB --unit who --epsilon 1", "--unit who --max-rows 20"),
         ("user grant ada --lab LAB --epsilon 1", "sfumato table add NAME SOURCE … first"),
         ("budget --lab LAB --as ada", "sfumato user grant ada --epsilon 1"),
-        ("budget --lab LAB --as ada --project returns", "sfumato project change returns --member …"),
-        ("project show returns --lab LAB", "sfumato project list"),
         ("request grant 1 --lab LAB", "sfumato request list"),
         ("charge people --lab LAB --epsilon 1", '--about "an Opacus run of March"'),
     ],

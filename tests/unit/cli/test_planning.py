@@ -19,7 +19,7 @@ OTHER = COUNT.replace("GROUP", "WHERE age >= 65 GROUP")
 VERBS = (
     "init table user budget quote ask publish published fit synth stream ledger attack audit plan reproduce"
 )
-WORK = "explain doctor project request charge package"
+WORK = "explain doctor request charge package"
 
 
 @pytest.fixture

@@ -30,7 +30,6 @@ PAGES = {
     "/register/odds": ("steward",),
     "/quotas": ("steward",),
     "/requests": ("steward", "analyst"),
-    "/projects": ("steward", "analyst"),
     "/models": ("steward", "analyst"),
     "/streams": ("steward", "analyst"),
 }
@@ -45,9 +44,6 @@ FORMS = (
     "/requests/1/grant",
     "/requests/1/decline",
     "/requests/1/withdraw",
-    "/projects",
-    "/projects/p/members",
-    "/projects/p/close",
     "/models",
     "/synthetic",
     "/synthetic/publish/twin",
@@ -75,14 +71,14 @@ def test_each_page_is_open_to_its_roles_and_to_no_other(clinic: ServedClinic, ro
 @pytest.mark.parametrize("role", ["steward", "analyst"])
 def test_no_form_is_taken_without_the_token_of_its_page(clinic: ServedClinic, role: str) -> None:
     cookie = clinic.context.people.make_token(NAMES[role], purpose="page")
-    before = list(clinic.lab.ledger.read_entries()), clinic.lab.requests(), clinic.lab.projects()
+    before = list(clinic.lab.ledger.read_entries()), clinic.lab.requests()
     for path in FORMS:
         answer = clinic.client.post(
             path, data={"csrf": "0" * 64}, headers=HTML | {"cookie": f"sfumato={cookie}"}
         )
         assert answer.status_code == 403, path
         assert "SF-W109" in answer.text or "SF-W103" in answer.text, path
-    assert (list(clinic.lab.ledger.read_entries()), clinic.lab.requests(), clinic.lab.projects()) == before
+    assert (list(clinic.lab.ledger.read_entries()), clinic.lab.requests()) == before
 
 
 def test_an_analyst_can_send_no_form_of_a_steward(clinic: ServedClinic) -> None:
@@ -93,7 +89,6 @@ def test_an_analyst_can_send_no_form_of_a_steward(clinic: ServedClinic) -> None:
         "/quotas/bob/revoke",
         "/requests/1/grant",
         "/requests/1/decline",
-        "/projects",
         "/streams/run",
     ):
         assert clinic.send("POST", path, "analyst", headers=HTML).status_code == 403, path
@@ -280,19 +275,16 @@ def test_a_quota_is_granted_and_revoked(clinic: ServedClinic) -> None:
     assert "eve" not in [each.name for each in clinic.lab.analysts() if each.quotas]
 
 
-def test_analysts_see_their_own_requests_and_projects_alone(clinic: ServedClinic) -> None:
+def test_analysts_see_their_own_requests_alone(clinic: ServedClinic) -> None:
     clinic.lab.request("bob", epsilon=1, reason="for the night shift")
-    clinic.lab.create_project("nights", purpose="who works at night", epsilon=1, members=["bob"])
     try:
-        for path, words in (("/requests", "for the night shift"), ("/projects", "who works at night")):
-            assert words not in clinic.send("GET", path, "analyst", headers=HTML).text
-            assert words in clinic.send("GET", path, "steward", headers=HTML).text
+        assert "for the night shift" not in clinic.send("GET", "/requests", "analyst", headers=HTML).text
+        assert "for the night shift" in clinic.send("GET", "/requests", "steward", headers=HTML).text
     finally:
         clinic.lab.request_desk.decline(1, "a test")
-        clinic.lab.close_project("nights")
 
 
-def test_a_member_without_a_quota_asks_within_a_project(clinic: ServedClinic) -> None:
+def test_a_member_of_a_team_asks_with_its_quota(clinic: ServedClinic) -> None:
     people = clinic.context.people
     people.add_person("emmy", "analyst")
     cookie = people.make_token("emmy", purpose="page")
@@ -304,28 +296,21 @@ def test_a_member_without_a_quota_asks_within_a_project(clinic: ServedClinic) ->
     for path in ("/", "/ask", "/tables", "/models", "/synthetic", "/streams", "/requests", "/feeds"):
         assert send("GET", path).status_code == 200, path
     assert "You have no quota yet" in send("GET", "/ask").text
-    clinic.lab.create_project("falls", purpose="why people fall", epsilon=2, members=["emmy"])
+    clinic.lab.grant("falls", epsilon=2, members=["emmy"])
     said = {"csrf": make_csrf_token(cookie), "sql": "SELECT COUNT(*) AS n FROM visits", "epsilon": "0.5"}
-    quoted = send("POST", "/ask", data=said | {"project": "falls"}).text
-    assert "left now for project falls" in quoted
-    spent = clinic.lab.projects("emmy")[0].quotas[0].left_epsilon
-    done = send("POST", "/ask/release", data=said | {"project": "falls"})
+    assert "Quota of falls on patient_id" in send("GET", "/").text
+    assert "ε = 2" in send("POST", "/ask", data=said).text
+    done = send("POST", "/ask/release", data=said)
     assert done.status_code == 303
-    found = next(each for each in clinic.lab.projects("emmy")[0].quotas if "patient_id" in each.name)
-    assert (spent, found.left_epsilon) == (2, 1.5)
+    team = next(each for each in clinic.lab.analysts() if each.name == "falls")
+    assert next(each for each in team.quotas if "patient_id" in each.name).left_epsilon == 1.5
     entry = done.headers["location"].rpartition("/")[2]
     assert send("GET", f"/feeds/released/entry_{entry}.csv").status_code == 200
-
-    # Somebody else's project, and one that has ended, is refused before anything is charged.
-    def count_charges() -> int:
-        return sum(each.kind == "charge" for each in clinic.lab.ledger.read_entries())
-
-    before = count_charges()
-    assert send("POST", "/ask/release", data=said | {"project": "nights"}).status_code in (400, 403, 404)
-    clinic.lab.close_project("falls")
-    ended = send("POST", "/ask/release", data=said | {"project": "falls", "epsilon": "0.25"})
-    assert ended.status_code in (400, 403)
-    assert count_charges() == before > 0
+    # Whoever has left the team is refused before anything is charged.
+    before = clinic.lab.verify().charges
+    clinic.lab.revoke("emmy")
+    assert send("POST", "/ask/release", data=said | {"epsilon": "0.25"}).status_code in (400, 403)
+    assert clinic.lab.verify().charges == before > 0
     people.remove_person("emmy")
 
 

@@ -149,7 +149,7 @@ def test_whoever_was_revoked_reads_nothing_they_paid_for(clinic: ServedClinic) -
     assert codes() == ["SF-B103", "SF-B103"]
     assert clinic.client.get("/api/releases", headers=iris).json() == {"releases": []}
     assert clinic.client.get("/api/jobs", headers=iris).json() == {"jobs": []}
-    lab.create_project("last", purpose="Hers.", epsilon=1, members=["iris"])
+    lab.grant("last", epsilon=1, members=["iris"])
     assert codes() == [None, None]
     assert clinic.send("GET", f"/api/releases/{entry}", "steward").status_code == 200
 

@@ -30,7 +30,6 @@ ONLY_OVER_HTTP = {
     "ask_tune": "what questions send",
     "describe": "what frames send",
     "jobs": "long work goes on when the program ends, and is found again",
-    "project": "in a lab, lab.session(name, project=…)",
 }
 
 
@@ -117,29 +116,6 @@ def test_a_feed_is_kept_and_read_again(clinic: LoopbackClinic, remote: RemoteSes
     with pytest.raises(SfumatoError, match="SF-F101"):
         remote.feed("not a name!", "SELECT COUNT(*) AS n FROM visits WHERE age > 3", epsilon=0.25)
     assert clinic.lab.ledger.verify().charges == charges
-
-
-def test_a_session_in_a_project_spends_its_quota(clinic: LoopbackClinic, remote: RemoteSession) -> None:
-    name = "Rückkehr (2)"  # names of projects are not only ASCII
-    clinic.lab.create_project(name, purpose="Returns.", epsilon=2, members=["ada", "eve"])
-    joined = remote.project(name)
-    asked = "SELECT COUNT(*) AS n FROM visits WHERE age > 40"
-    joined.sql(asked).release(epsilon=0.25)
-    spent = clinic.lab.ledger.read_spent(f"quota:patient_id:project/{name}").pure
-    assert spent == 25 * 10**10
-    assert name in repr(joined)
-    assert joined.budget.to_dict() == clinic.lab.session("ada", project=name).budget.to_dict()
-    assert joined.feed("returned", asked, epsilon=0.25).to_arrow().num_rows == 1
-    request = joined.request(epsilon=1, reason="More returns.")
-    assert request.project == name
-    fitted = joined.fit(sf.learn.CategoricalNB(epsilon=0.5), table="visits", features=["ward"], target="ill")
-    assert fitted.classes_.tolist() == [0, 1]
-    after = clinic.lab.ledger.read_spent(f"quota:patient_id:project/{name}").pure
-    assert after is not None
-    assert after > spent
-    assert joined.project(None).sql(asked).release(epsilon=0.25).receipt.replayed
-    with pytest.raises(SfumatoError, match="SF-P114"):
-        remote.project("none of hers")
 
 
 def test_parts_are_asked_each_its_own(clinic: LoopbackClinic, remote: RemoteSession) -> None:

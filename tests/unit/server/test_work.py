@@ -1,4 +1,4 @@
-"""Projects, requests, charges and packages over HTTP, and what each role may not do with them."""
+"""Quotas of teams, requests, charges and packages over HTTP, and what each role may not do with them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from serving import COUNT
 if TYPE_CHECKING:
     from serving import ServedClinic
 
-PROJECT = {"name": "returns", "purpose": "Why they return.", "epsilon": "1/2", "members": ["ada", "eve"]}
+TEAM = {"analyst": "returns", "epsilon": "1/2", "members": ["ada", "eve"]}
 
 
 def sent(clinic: ServedClinic, method: str, path: str, role: str, body: Any = None, **more: Any) -> Any:
@@ -28,39 +28,28 @@ def refused(clinic: ServedClinic, path: str, role: str, body: Any, **more: Any) 
     return answer.status_code, answer.json()["code"]
 
 
-def test_a_project_is_created_worked_in_and_closed(clinic: ServedClinic) -> None:
-    made = sent(clinic, "POST", "/projects", "steward", PROJECT)
-    assert (made["project"], made["state"]) == ("returns", "open")
-    assert sent(clinic, "POST", "/projects", "steward", PROJECT) == made
-    within = {"headers": {"X-Project": "returns"}}
+def test_a_team_spends_its_quota_and_packs_its_answers(clinic: ServedClinic) -> None:
+    assert refused(clinic, "/grants", "steward", TEAM)[1] == "SF-P110"  # ada has a quota of her own
+    clinic.context.lab.revoke("ada")
+    made = sent(clinic, "POST", "/grants", "steward", TEAM)
+    assert made["members"] == ["ada", "eve"]
     asked = {"question": {"sql": COUNT}, "spend": {"epsilon": 0.25}}
     # Answered here first, so that no reply depends on how busy the machine is: a kept answer leaves at once.
-    clinic.context.lab.session("ada", project="returns").sql(COUNT).release(epsilon=0.25)
-    release = sent(clinic, "POST", "/release", "analyst", asked, **within)
+    clinic.context.lab.session("ada").sql(COUNT).release(epsilon=0.25)
+    release = sent(clinic, "POST", "/release", "analyst", asked)
     assert release["receipt"]["replayed"]
-    assert (
-        "quota:patient_id:project/returns" in sent(clinic, "GET", "/budget", "analyst", **within)["accounts"]
-    )
-    dear = asked | {"spend": {"epsilon": 0.4}}
-    assert refused(clinic, "/release", "analyst", dear, **within)[1] == "SF-B102"
-    assert refused(clinic, "/release?project=none", "analyst", asked)[1] == "SF-P114"
-    listed = sent(clinic, "GET", "/projects", "analyst")["projects"]
-    assert [each["project"] for each in listed] == ["returns"]
-    job = {"kind": "sample", "key": "0" * 32, "model": "0" * 32, "rows": 1}
-    assert refused(clinic, "/jobs", "analyst", job, **within)[1] == "SF-W164"  # no such fit to draw from
-    assert refused(clinic, "/jobs?project=none", "analyst", job)[1] == "SF-P114"
+    assert "quota:patient_id:returns" in sent(clinic, "GET", "/budget", "analyst")["accounts"]
+    assert refused(clinic, "/release", "analyst", asked | {"spend": {"epsilon": 0.4}})[1] == "SF-B102"
     packed = clinic.send("POST", "/api/packages", "analyst", json={"entry": release["entry"]})
     with zipfile.ZipFile(io.BytesIO(packed.content)) as archive:
         assert json.loads(archive.read("card.json"))["epsilon"] == 0.25
     assert refused(clinic, "/packages", "analyst", {"entry": 1})[1] == "SF-W116"
-    changed = sent(
-        clinic, "POST", "/projects/returns", "steward", {"members": ["eve"], "until": "2099-01-01"}
-    )
-    assert (changed["members"], changed["until"]) == (["eve"], "2099-01-01")
-    assert refused(clinic, "/release", "analyst", asked, **within)[1] == "SF-P114"
-    assert sent(clinic, "POST", "/projects/returns", "steward", {"until": None})["until"] is None
-    assert sent(clinic, "POST", "/projects/returns/close", "steward")["state"] == "closed"
-    assert refused(clinic, "/projects", "steward", PROJECT)[1] == "SF-P118"
+    assert sent(clinic, "DELETE", "/grants/ada", "steward") == {"revoked": "ada"}
+    assert refused(clinic, "/release", "analyst", asked)[1] == "SF-B103"
+    granted = {each["analyst"]: each for each in sent(clinic, "GET", "/grants", "steward")["grants"]}
+    assert granted["returns"]["members"] == ["eve"]
+    sent(clinic, "DELETE", "/grants/eve", "steward")
+    sent(clinic, "POST", "/grants", "steward", {"analyst": "ada", "epsilon": 2})
 
 
 def test_a_request_is_answered_once(clinic: ServedClinic) -> None:
@@ -108,7 +97,6 @@ def test_a_charge_is_made_once_for_a_key(clinic: ServedClinic) -> None:
         {"population": "\ud800"},
         {"about": "\ud800"},
         {"about": ""},
-        {"project": "\ud800"},
         {"analyst": "a:b"},
         {"neighbours": "replace-one"},
         {"key": "\ud800"},
@@ -124,9 +112,7 @@ def test_a_charge_is_made_once_for_a_key(clinic: ServedClinic) -> None:
 def test_analysts_and_auditors_change_nothing(clinic: ServedClinic) -> None:
     head = clinic.context.lab.verify().head
     bodies = {
-        "/projects": PROJECT | {"name": "other"},
-        "/projects/returns": {"epsilon": 9},
-        "/projects/returns/close": None,
+        "/grants": TEAM,
         "/requests/1/grant": {},
         "/requests/1/decline": {"why": "no"},
         "/charges": {"event": {"event": "pure", "epsilon": "1"}, "population": "patient_id", "about": "x"},

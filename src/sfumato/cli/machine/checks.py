@@ -89,8 +89,8 @@ def check_lab(folder: str) -> Iterator[MachineCheck]:
             yield MachineCheck("ledger", CheckState.GOOD, str(lab.verify()))
             tables = ", ".join(table.name for table in lab.tables()) or "none registered yet"
             yield MachineCheck("tables", CheckState.GOOD, tables)
-            projects, waiting = lab.projects(), [each for each in lab.requests() if each.state == "open"]
-            says = f"{len(projects)} projects, {len(waiting)} requests wait for an answer"
+            waiting = [each for each in lab.requests() if each.state == "open"]
+            says = f"{len(waiting)} requests wait for an answer"
             yield MachineCheck("work", CheckState.GOOD, says)
     except SfumatoError as problem:
         says = f"{problem.code} {problem.sentence}"

@@ -55,7 +55,6 @@ NUMBER = ExactNumber()
     help="What the guarantee was proven for.",
 )
 @click.option("--as", "analyst", help="Analyst whose quota pays too.")
-@click.option("--project", help="Project whose quota pays too.")
 @click.option("--key", help="Idempotency key: repeated with the same key, it is charged once.")
 @as_json
 def charge(
@@ -64,7 +63,6 @@ def charge(
     about: str,
     neighbours: str,
     analyst: str | None,
-    project: str | None,
     key: str | None,
     as_json: bool,
     **release: Any,
@@ -74,7 +72,7 @@ def charge(
         _list(folder, as_json)
         return
     event = find_event(**release)
-    who: dict[str, Any] = {"analyst": analyst, "project": project, "key": key}
+    who: dict[str, Any] = {"analyst": analyst, "key": key}
     said: dict[str, Any] = {"population": population, "about": about, "neighbours": _NEIGHBOURS[neighbours]}
     show(sf.open(folder).charge(event, **said, **who), as_json)
 

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 @click.argument("target")
 @lab_option
 @analyst_option
-@click.option("--project", help="Project in which it was asked.")
 @spend_options
 @click.option("--title", default="", help="Title of the publication.")
 @click.option("--contact", default="", help="Whom readers may ask.")
@@ -32,7 +31,6 @@ def package(
     target: str,
     folder: str,
     analyst: str | None,
-    project: str | None,
     spend: dict[str, Any],
     as_json: bool,
     **words: str,
@@ -43,7 +41,7 @@ def package(
     was asked at, a question that was answered before.
     """
     lab = sf.open(folder)
-    found = _find_answer(lab, what, analyst, project, spend) if spend else _find_published(lab, what)
+    found = _find_answer(lab, what, analyst, spend) if spend else _find_published(lab, what)
     path = lab.package(found, target, **words)
     if as_json:
         show_json({"package": str(path)})
@@ -63,7 +61,7 @@ def _find_published(lab: Lab, what: str) -> Any:
     )
 
 
-def _find_answer(lab: Lab, what: str, analyst: str | None, project: str | None, spend: dict[str, Any]) -> Any:
+def _find_answer(lab: Lab, what: str, analyst: str | None, spend: dict[str, Any]) -> Any:
     from sfumato.lab.work.packages import find_answer
 
-    return find_answer(lab.session(analyst, project=project).question(what), cast("Spending", spend))
+    return find_answer(lab.session(analyst).question(what), cast("Spending", spend))

@@ -26,17 +26,14 @@ def request() -> None:
 @request.command()
 @lab_option
 @click.option("--as", "analyst", required=True, help="Analyst who asks.")
-@click.option("--project", help="Project whose quota it is about.")
 @click.option("--epsilon", required=True, help="How much more ε.")
 @click.option("--delta", default="0", show_default=True, help="How much more δ.")
 @click.option("--reason", required=True, help="Why, in words.")
 @as_json
-def make(
-    folder: str, analyst: str, project: str | None, epsilon: str, delta: str, reason: str, as_json: bool
-) -> None:
+def make(folder: str, analyst: str, epsilon: str, delta: str, reason: str, as_json: bool) -> None:
     """Ask the steward for more budget. Nothing changes until it is granted."""
     amounts = {"epsilon": parse_number(epsilon), "delta": parse_number(delta)}
-    show_value(sf.open(folder).request(analyst, **amounts, reason=reason, project=project), as_json)
+    show_value(sf.open(folder).request(analyst, **amounts, reason=reason), as_json)
 
 
 @request.command("list")

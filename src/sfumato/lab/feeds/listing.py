@@ -6,14 +6,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sfumato.curator.catalog.publications import write_spend
-from sfumato.curator.payer import REVOKED
 from sfumato.errors import SfumatoError
 from sfumato.lab.feeds.feed import PUBLISHED, SYNTHETIC, Feed, FeedCard
 from sfumato.lab.feeds.naming import simplify_name
 from sfumato.lab.feeds.shelf import FeedShelf, no_such_feed, normalize_text
 from sfumato.lab.feeds.tabulate import digest_table, tabulate_answer
 from sfumato.lab.published import Published, list_publications
-from sfumato.ledger.api import parse_account
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -60,12 +58,6 @@ def find_released_feed(lab: LabAccess, owner: str | None, name: str) -> Feed:
     if found is None:
         raise no_such_feed(name)
     return found
-
-
-def has_quota(lab: LabAccess, analyst: str) -> bool:
-    """Return whether an analyst has a quota that was not revoked: without, what they paid for is not read."""
-    held = [name for name in lab.ledger.list_accounts() if parse_account(name)[1] == analyst]
-    return any(lab.ledger.read_budget(name) != REVOKED for name in held)
 
 
 def _make_feed(name: str, published: Published | PublishedTable) -> Feed:

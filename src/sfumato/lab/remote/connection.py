@@ -63,8 +63,6 @@ class Connection:
     patience: float
     """Seconds for which a request is sent again."""
     certificates: str | None = None
-    project: str | None = None
-    """The project that requests are made in."""
 
     @classmethod
     def open(
@@ -112,8 +110,6 @@ class Connection:
 
     def send(self, method: str, path: str, body: bytes | None) -> Answered:
         """Send a request until it is answered, or until the time for that is over."""
-        if self.project is not None:
-            path += f"{'&' if '?' in path else '?'}{urlencode({'project': self.project})}"
         began, wait = time.monotonic(), _FIRST_WAIT
         while True:
             problem: SfumatoError

@@ -54,7 +54,7 @@ def restrict_to_kept(session: Session) -> Session:
     """Return a session for which everything that was not answered before is refused."""
     payer: Payer = session._payer
     lab: Any = KeptOnlyLab(payer.lab)
-    return Session(lab, payer.analyst, payer.slots, project=payer.project)
+    return Session(lab, payer.analyst, payer.slots)
 
 
 def not_kept_error() -> PolicyError:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -96,12 +95,6 @@ class RemoteSession:
 
     # ---- work around questions ----
 
-    def project(self, name: str | None) -> RemoteSession:
-        """Return a session in a project, whose quota pays; with None, one that pays from one's own quota."""
-        joined = RemoteSession(replace(self._connection, project=None if name is None else str(name)))
-        joined.budget  # noqa: B018  so that a wrong name is told here, and not with the first question
-        return joined
-
     def plan(self, questions: Sequence[str], **spending: Unpack[Spending]) -> WorkPlan:
         """Return the price of many questions in SQL, of each and of all together. Nothing is charged."""
         body = {"questions": [require_name(each) for each in questions], "spend": encode_spending(spending)}
@@ -110,7 +103,7 @@ class RemoteSession:
     def request(self, *, epsilon: Number, delta: Number = 0, reason: str) -> RemoteRequest:
         """Ask the steward for so much more of the quota, and say why. Return the request.
 
-        In a project's session it is about the project's quota. `s.requests()` shows the answer.
+        The quota of a team is raised for all its members. `s.requests()` shows the answer.
         """
         body = {**encode_spending({"epsilon": epsilon, "delta": delta}), "reason": reason}
         return read_request(self._connection.post("/api/requests", body), self._connection)
@@ -302,8 +295,7 @@ class RemoteSession:
     def __repr__(self) -> str:
         place = f"{self._connection.scheme}://{self._connection.host}"
         port = "" if self._connection.port is None else f":{self._connection.port}"
-        project = "" if self._connection.project is None else f", project={self._connection.project!r}"
-        return f"RemoteSession({self._me['name']!r} at {place}{port}{project})"
+        return f"RemoteSession({self._me['name']!r} at {place}{port})"
 
     def _fetch_twin(self, table: str, rows: int | None, seed: int | None) -> pa.Table:
         from sfumato.lab.remote.jobs import read_parquet

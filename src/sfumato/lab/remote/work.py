@@ -33,7 +33,7 @@ class RemoteRequest(BudgetRequest):
 def read_request(said: Mapping[str, Any], connection: Connection) -> RemoteRequest:
     """Return a request for budget as the server has it."""
     granted = said["granted"]
-    names = ("analyst", "project", "reason", "day", "state", "note", "answered")
+    names = ("analyst", "reason", "day", "state", "note", "answered")
     return RemoteRequest(
         number=said["request"],
         asked=Budget.from_dict(said["asked"]),

@@ -1,4 +1,4 @@
-"""The work around questions: charges for other tools' releases, projects, requests for budget, packages.
+"""The work around questions: charges for other tools' releases, requests for budget, packages.
 
 Nothing here reads rows, and nothing here is a budget: every amount is an account of the ledger.
 """

@@ -55,7 +55,6 @@ class LedgerCharge:
     """Hash of the entry that seals the answer, or of the charge where there is none."""
     day: str | None
     analyst: str
-    project: str
     spend: str
     question: str
     event: Event
@@ -227,7 +226,6 @@ def _write_charge(charge: LedgerCharge) -> dict[str, Any]:
         "spend": charge.spend,
         "question": charge.question,
         "population": charge.population,
-        "project": charge.project or None,
         "event": charge.event.to_dict(),
     }
 

@@ -10,10 +10,10 @@ import secrets
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from sfumato.curator.catalog.grants import find_quota_holder
 from sfumato.curator.payer import account_names, base_accounts
 from sfumato.errors import LedgerError, PolicyError, UsageError
 from sfumato.ledger import Charge, Released
-from sfumato.ledger.api import name_project
 from sfumato.ledger.chain import hash_text, read_body
 from sfumato.privacy.account import price
 from sfumato.privacy.canonical import canonical_json
@@ -47,7 +47,6 @@ class ExternalCharge:
     day: str | None = None
     """When it was charged, in UTC; None right after the charge, which does not read it back."""
     analyst: str = ""
-    project: str = ""
     replayed: bool = False
     """Whether the same key had paid for it before, so that this call cost nothing."""
 
@@ -67,7 +66,6 @@ class ExternalCharge:
             "event": self.event.to_dict(),
             "day": self.day,
             "analyst": self.analyst,
-            "project": self.project,
             "replayed": self.replayed,
         }
 
@@ -81,12 +79,11 @@ class ForeignRelease:
     about: str
     neighbours: Neighbours
     analyst: str | None
-    project: str | None
     key: str | None
 
-    def make_charge(self, ledger: Ledger, relation: str) -> Charge:
+    def make_charge(self, ledger: Ledger, contents: CatalogContents, relation: str) -> Charge:
         """Return the charge. Without a key each one is new, since equal runs of a tool are two releases."""
-        holder = self.analyst if self.project is None else name_project(self.project)
+        holder = None if self.analyst is None else find_quota_holder(contents.grants, self.analyst)
         # Nothing is known of the rows that another tool has read, so all regions pay.
         accounts = account_names(ledger, self.population, holder)
         base = base_accounts(self.population, holder)
@@ -96,8 +93,6 @@ class ForeignRelease:
             "source": SOURCE,
             "event": self.event.to_dict(),
         }
-        if self.project is not None:
-            described["project"] = self.project
         once = {"key": self.key} if self.key is not None else {"nonce": secrets.token_hex(16)}
         asked = {"": _TAG, "about": described, "accounts": sorted(base), "relation": relation, **once}
         request = hash_text(canonical_json(asked))
@@ -109,11 +104,15 @@ def charge_foreign_release(
 ) -> ExternalCharge:
     """Charge the ledger, durably, and return what was charged; or refuse and charge nothing."""
     relation = _find_relation(contents, asked)
-    charge = asked.make_charge(ledger, relation)
+    charge = asked.make_charge(ledger, contents, relation)
     released = _settle(ledger, charge)
-    who = {"analyst": asked.analyst or "", "project": asked.project or ""}
     return ExternalCharge(
-        released.seq, asked.population, asked.about, asked.event, replayed=released.replayed, **who
+        released.seq,
+        asked.population,
+        asked.about,
+        asked.event,
+        analyst=asked.analyst or "",
+        replayed=released.replayed,
     )
 
 
@@ -123,7 +122,6 @@ def parse_foreign_release(
     about: Any,
     neighbours: Any,
     analyst: str | None,
-    project: str | None,
     key: str | None,
 ) -> ForeignRelease:
     """Return what is to be charged, checked; only events that can be read back from a ledger are taken."""
@@ -140,9 +138,7 @@ def parse_foreign_release(
             "A charge names a population.",
             try_='population="patient_id", as lab.populations() says',
         )
-    if analyst is not None and project is not None:
-        raise UsageError("SF-P103", "Either an analyst or a project pays beside the population, not both.")
-    return ForeignRelease(_rebuild(event), population, about.strip(), neighbours, analyst, project, key)
+    return ForeignRelease(_rebuild(event), population, about.strip(), neighbours, analyst, key)
 
 
 def list_foreign_releases(ledger: Ledger) -> Iterator[ExternalCharge]:
@@ -159,7 +155,6 @@ def list_foreign_releases(ledger: Ledger) -> Iterator[ExternalCharge]:
                 from_dict(about["event"]),
                 fields.get("at"),
                 about["analyst"],
-                about.get("project", ""),
             )
 
 

@@ -246,7 +246,6 @@ def _read_charge(seq: int, head: str, fields: dict[str, Any]) -> LedgerCharge:
         head,
         fields.get("at", "")[:10] or None,  # older ledgers have the time to the second
         about.get("analyst", ""),
-        about.get("project", ""),
         about.get("spend", ""),
         about.get("question", ""),
         from_dict(about["event"]),

@@ -8,16 +8,17 @@ made.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from sfumato.curator.catalog.grants import find_quota_holder
 from sfumato.curator.payer import REVOKED, quota_account
 from sfumato.errors import PolicyError, UsageError
-from sfumato.lab.analysts import grant_quota
+from sfumato.lab.analysts import grant_quota, require_analyst_name
 from sfumato.lab.budget_view import list_blocks, list_populations
-from sfumato.lab.work.names import read_today, require_member, require_text
-from sfumato.lab.work.projects import require_open_project
-from sfumato.ledger.api import name_project, parse_account
+from sfumato.ledger.api import parse_account
+from sfumato.ledger.chain import require_utf8
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.exact import format_short
 
@@ -35,6 +36,8 @@ MAX_OPEN = 20
 """Most requests of one analyst that may wait for an answer."""
 MAX_A_DAY = 100
 """Most requests that one analyst may make in a day, whatever became of them."""
+MAX_TEXT = 2000
+"""Most characters of a reason or a note."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +46,6 @@ class BudgetRequest:
 
     number: int
     analyst: str
-    project: str | None
     asked: Budget
     """How much more is asked for."""
     reason: str
@@ -56,8 +58,7 @@ class BudgetRequest:
     answered: str | None
 
     def __str__(self) -> str:
-        place = "" if self.project is None else f" for project '{self.project}'"
-        asks = f"{self.analyst} asks for {_say(self.asked)} more{place}"
+        asks = f"{self.analyst} asks for {_say(self.asked)} more"
         lines = [
             f"request {self.number} of {self.day} ({self.state}): {asks}",
             f"  reason  {self.reason}",
@@ -74,7 +75,6 @@ class BudgetRequest:
         return {
             "request": self.number,
             "analyst": self.analyst,
-            "project": self.project,
             "asked": self.asked.to_dict(),
             "reason": self.reason,
             "day": self.day,
@@ -95,7 +95,7 @@ class SentRequest(BudgetRequest):
         """Take the request back, unless it was answered."""
         with self.store.changing() as change:
             fields = _require_open(change.find_request(self.number), self.number)
-            fields |= {"state": WITHDRAWN, "answered": read_today().isoformat()}
+            fields |= {"state": WITHDRAWN, "answered": _read_today()}
             change.put_request(self.number, fields)
         return read_request(self.number, fields)
 
@@ -140,22 +140,17 @@ class RequestDesk:
     lock: Callable[[], AbstractContextManager[None]]
     """Allows one change of quotas at a time, over all processes."""
 
-    def add(
-        self, analyst: str | None, project: str | None, epsilon: Number, delta: Number, reason: str
-    ) -> SentRequest:
+    def add(self, analyst: str | None, epsilon: Number, delta: Number, reason: str) -> SentRequest:
         """Write down a request of an analyst, who need not have a quota yet."""
         if analyst is None:
             raise UsageError(
                 "SF-P120", "The steward grants budget and need not request it.", try_="lab.grant(…)"
             )
-        if project is not None:
-            require_open_project(self.store, project, require_member(analyst))
         fields = {
-            "analyst": require_member(analyst),
-            "project": project,
+            "analyst": require_analyst_name(analyst),
             "asked": Budget(epsilon, delta).to_dict(),
-            "reason": require_text(reason, "A reason"),
-            "day": read_today().isoformat(),
+            "reason": _require_text(reason, "A reason"),
+            "day": _read_today(),
             "state": OPEN,
             "granted": None,
             "note": "",
@@ -193,7 +188,7 @@ class RequestDesk:
         tables: Iterable[str] | None = None,
     ) -> BudgetRequest:
         """Raise the quotas that a request is about, once, whoever else answers it at the same time."""
-        said = require_text(note, "A note") if note else ""
+        said = _require_text(note, "A note") if note else ""
         with self.lock():
             with self.store.changing() as change:
                 fields = _require_unanswered(change.find_request(number), number)
@@ -202,7 +197,7 @@ class RequestDesk:
                     fields |= planned | {"note": said, "tables": self._parse_tables(planned, tables)}
                     change.put_request(number, fields)
             self._apply_grant(fields)
-            done = {"state": GRANTED, "answered": read_today().isoformat()}
+            done = {"state": GRANTED, "answered": _read_today()}
             kept = {name: value for name, value in fields.items() if name not in ("quotas", "tables")}
             fields = kept | done
             with self.store.changing() as change:
@@ -211,10 +206,10 @@ class RequestDesk:
 
     def decline(self, number: int, why: str) -> BudgetRequest:
         """Answer a request with a reason and no budget."""
-        said = require_text(why, "A reason")
+        said = _require_text(why, "A reason")
         with self.lock(), self.store.changing() as change:
             fields = _require_open(change.find_request(number), number)
-            fields |= {"state": DECLINED, "note": said, "answered": read_today().isoformat()}
+            fields |= {"state": DECLINED, "note": said, "answered": _read_today()}
             change.put_request(number, fields)
         return read_request(number, fields)
 
@@ -232,24 +227,14 @@ class RequestDesk:
         return {"state": GRANTING, "granted": more.to_dict(), "quotas": quotas}
 
     def _find_accounts(self, fields: Fields) -> list[str]:
-        """Return the quotas of the analyst or the project, on populations there are."""
-        holder = fields["analyst"] if fields["project"] is None else name_project(fields["project"])
-        if fields["project"] is not None:
-            require_open_project(self.store, fields["project"], None)
+        """Return the quotas that the analyst spends, on populations there are."""
+        holder = find_quota_holder(self.catalog.contents.grants, fields["analyst"])
         populations = list_populations(self.catalog.tables.values())
         known = self.ledger.list_accounts()
         names = [
             quota_account(each, holder) for each in (*populations, *list_blocks(self.ledger, populations))
         ]
-        held = [name for name in names if name in known]
-        kept = [name for name in held if self.ledger.read_budget(name) != REVOKED]
-        if fields["project"] is not None and not kept:
-            raise PolicyError(
-                "SF-P122",
-                f"Project '{fields['project']}' has no quota that could be raised.",
-                try_=f'lab.change_project("{fields["project"]}", epsilon=…)',
-            )
-        return kept
+        return [name for name in names if name in known and self.ledger.read_budget(name) != REVOKED]
 
     def _parse_tables(self, planned: Fields, tables: Iterable[str] | None) -> list[str] | None:
         """Return the tables that someone's first quota is for."""
@@ -280,7 +265,7 @@ class RequestDesk:
 
 def _read(number: int, fields: Fields) -> dict[str, Any]:
     granted = None if fields["granted"] is None else Budget.from_dict(fields["granted"])
-    names = ("analyst", "project", "reason", "day", "state", "note", "answered")
+    names = ("analyst", "reason", "day", "state", "note", "answered")
     known = {name: fields[name] for name in names}
     return {"number": number, "asked": Budget.from_dict(fields["asked"]), "granted": granted, **known}
 
@@ -327,4 +312,21 @@ def _say(budget: Budget | None) -> str:
         return "nothing"
     return f"ε = {format_short(budget.epsilon)}" + (
         f" and δ = {format_short(budget.delta)}" if budget.delta else ""
+    )
+
+
+def _read_today() -> str:
+    """Return the day in UTC, by which requests are dated."""
+    return datetime.now(UTC).date().isoformat()
+
+
+def _require_text(text: Any, what: str) -> str:
+    """Return a text that people will read, without spaces around it."""
+    if isinstance(text, str) and text.strip() and len(text) <= MAX_TEXT:
+        require_utf8(text)
+        return text.strip()
+    raise UsageError(
+        "SF-P113",
+        f"{what} is needed, in words, of at most {MAX_TEXT:,} characters.",
+        try_="a sentence or two",
     )

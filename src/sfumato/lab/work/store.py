@@ -1,4 +1,4 @@
-"""The file of projects and requests. It says who may ask and who wants to; no budget is in it."""
+"""The file of requests for budget. It says who asked for more; no budget is in it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ VERSION = 1
 _TIMEOUT = 30.0
 """Seconds to wait for other processes that write."""
 _SCHEMA = (
-    "CREATE TABLE IF NOT EXISTS projects (name TEXT PRIMARY KEY, body TEXT NOT NULL)",
     "CREATE TABLE IF NOT EXISTS requests (number INTEGER PRIMARY KEY AUTOINCREMENT, body TEXT NOT NULL)",
 )
 
@@ -29,20 +28,10 @@ Fields = dict[str, Any]
 
 
 class WorkStore:
-    """Projects by name and requests by number, each as plain fields, for all processes on one machine."""
+    """Requests by number, each as plain fields, for all processes on one machine."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / FILE
-
-    def read_projects(self) -> dict[str, Fields]:
-        """Return the fields of every project, by name."""
-        found = self._read("SELECT name, body FROM projects ORDER BY name")
-        return {name: json.loads(body) for name, body in found}
-
-    def read_project(self, name: str) -> Fields | None:
-        """Return the fields of one project, or None if there is none of this name."""
-        found = self._read("SELECT body FROM projects WHERE name = ?", name)
-        return json.loads(found[0][0]) if found else None
 
     def read_requests(self) -> dict[int, Fields]:
         """Return the fields of every request, by number."""
@@ -95,19 +84,6 @@ class WorkChange:
     def __init__(self, db: sqlite3.Connection) -> None:
         self._db = db
 
-    def find_project(self, name: str) -> Fields | None:
-        """Return the fields of a project as they are now."""
-        found = self._db.execute("SELECT body FROM projects WHERE name = ?", (name,)).fetchone()
-        return None if found is None else json.loads(found[0])
-
-    def list_projects(self) -> dict[str, Fields]:
-        """Return all projects as they are now."""
-        return {name: json.loads(body) for name, body in self._db.execute("SELECT name, body FROM projects")}
-
-    def put_project(self, name: str, fields: Fields) -> None:
-        """Write a project, new or known."""
-        self._db.execute("INSERT OR REPLACE INTO projects VALUES (?, ?)", (name, _write(fields)))
-
     def add_request(self, fields: Fields) -> int:
         """Write a new request, and return its number."""
         number = self._db.execute("INSERT INTO requests (body) VALUES (?)", (_write(fields),)).lastrowid
@@ -135,7 +111,7 @@ def _write(fields: Fields) -> str:
 def _unreadable_error(why: str) -> DiskError:
     return DiskError(
         "SF-P190",
-        "The file of projects and requests cannot be used.",
+        "The file of requests for budget cannot be used.",
         file=FILE,
         why=why,
         try_="restore it from a copy of the lab's folder; budgets are in the ledger and not in it",

@@ -25,7 +25,6 @@ class ExternalChargeBody(WireBody):
     about: StrictStr = Field(max_length=500)
     neighbours: Literal["add-remove", "replace-one"] = "add-remove"
     analyst: StrictStr | None = Field(None, max_length=200)
-    project: StrictStr | None = Field(None, max_length=80)
     key: Key | None = None
 
 
@@ -44,7 +43,6 @@ def charge_release(body: ExternalChargeBody, visitor: Steward, context: Context)
         about=body.about,
         neighbours=Neighbours(body.neighbours),
         analyst=body.analyst,
-        project=body.project,
         key=body.key,
     )
     return charged.to_dict()

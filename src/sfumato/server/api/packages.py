@@ -52,6 +52,6 @@ def _find_release(context: ServerContext, visitor: Visitor, entry: int) -> Any:
     try:
         return find_answer(find_question(context.lab.session(kept.analyst or None), asked), spending)
     except SfumatoError:
-        # It was asked in a project, or a quota was taken away since. That the visitor had the answer is known
-        # already, so it is looked for as the steward would; nothing can be charged here.
+        # A quota was taken away since. That the visitor had the answer is known already,
+        # so it is looked for as the steward would; nothing can be charged here.
         return find_answer(find_question(context.lab.session(), asked), spending)

@@ -37,13 +37,14 @@ class TokenBody(WireBody):
 
 
 class GrantBody(WireBody):
-    """A quota of an analyst, on every population or on those of some tables."""
+    """A quota of an analyst, or with members of a team, on every population or on those of some tables."""
 
     analyst: StrictStr = Field(max_length=100, examples=["ada"])
     epsilon: ExactNumber
     delta: ExactNumber = 0
     tables: list[StrictStr] | None = Field(None, max_length=1000)
     later: StrictBool = False
+    members: list[StrictStr] = Field(default_factory=list, max_length=1000)
 
 
 @router.get("/people", response_model=FactsBody)
@@ -102,9 +103,9 @@ def list_grants(visitor: Steward, context: Context) -> dict[str, Any]:
 
 @router.post("/grants", response_model=FactsBody)
 def grant(body: GrantBody, visitor: Steward, context: Context) -> dict[str, Any]:
-    """Give an analyst a quota. What they spent before stays spent."""
+    """Set the quota of an analyst or a team. What they spent before stays spent."""
     quota = {"epsilon": parse_number(body.epsilon), "delta": parse_number(body.delta)}
-    context.lab.grant(body.analyst, **quota, tables=body.tables, later=body.later)
+    context.lab.grant(body.analyst, **quota, tables=body.tables, later=body.later, members=body.members)
     return next(each.to_dict() for each in context.lab.analysts() if each.name == body.analyst)
 
 

@@ -20,7 +20,7 @@ Number = Annotated[int, Path(ge=0, le=2**53)]
 
 
 class BudgetRequestBody(WireBody):
-    """How much more is asked for, and why. In a project it is about the project's quota."""
+    """How much more is asked for, and why."""
 
     epsilon: ExactNumber
     delta: ExactNumber = 0
@@ -54,7 +54,7 @@ def list_requests(visitor: Asker, context: Context) -> dict[str, Any]:
 def make_request(body: BudgetRequestBody, visitor: Analyst, context: Context) -> dict[str, Any]:
     """Ask the steward for more budget. An analyst who has no quota yet may ask for one."""
     amounts = {"epsilon": parse_number(body.epsilon), "delta": parse_number(body.delta)}
-    return context.lab.request(visitor.name, **amounts, reason=body.reason, project=visitor.project).to_dict()
+    return context.lab.request(visitor.name, **amounts, reason=body.reason).to_dict()
 
 
 @router.post("/requests/{number}/grant", response_model=FactsBody)

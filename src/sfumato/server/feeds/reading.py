@@ -7,16 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.curator.catalog.publications import write_spend
 from sfumato.curator.payer import no_quota_error
+from sfumato.lab.analysts import has_quota
 from sfumato.lab.feeds.kept import open_kept_session
 from sfumato.lab.feeds.listing import (
     find_released_feed,
-    has_quota,
     list_published_feeds,
     list_released_feeds,
 )
 from sfumato.lab.feeds.shelf import FeedShelf, no_such_feed
-from sfumato.lab.remote.kept_answers import restrict_to_kept
-from sfumato.server.access import open_session
 from sfumato.server.people import Role
 from sfumato.server.wire import parse_spending
 
@@ -30,16 +28,16 @@ if TYPE_CHECKING:
 
 
 def may_read_answers(lab: Lab, analyst: str | None) -> bool:
-    """Return whether an analyst still has a quota, or works on a project that is open; a steward reads all.
+    """Return whether an analyst still has a quota; a steward reads all.
 
     Whoever was revoked does not read what they once paid for: a revoked token and a revoked quota mean that
     the steward wants them to see no more.
     """
-    return analyst is None or has_quota(lab, analyst) or any(each.is_open for each in lab.projects(analyst))
+    return analyst is None or has_quota(lab, analyst)
 
 
 def require_reader(lab: Lab, analyst: str | None) -> None:
-    """Refuse an analyst from whom every quota was taken away, and who is in no project that is open."""
+    """Refuse an analyst from whom every quota was taken away."""
     if not may_read_answers(lab, analyst):
         raise no_quota_error(analyst)
 
@@ -63,9 +61,6 @@ def read_released_feed(lab: Lab, visitor: Visitor, name: str, of: str | None = N
 
 def open_free_session(context: ServerContext, visitor: Visitor) -> Session:
     """Return a session in which what was answered before is given again, and nothing can be charged."""
-    if visitor.project is not None:
-        # Members, days and tables of the project are checked, as for a question.
-        return restrict_to_kept(open_session(context, visitor))
     require_reader(context.lab, visitor.analyst)
     return open_kept_session(context.lab, visitor.analyst)
 

@@ -46,7 +46,7 @@ def run_job(lab: Lab, store: JobStore, id_: str, worker: str) -> None:
     job = store.find_job(id_, None)
     # Whoever lost their quota since is refused here.
     try:
-        hostile = lab.session(job.analyst, project=job.project, hostile=True)
+        hostile = lab.session(job.analyst, hostile=True)
         session = hostile.watch_rounds(lambda slot: store.note_round(id_, worker, slot))
         # Durable before anything is charged: from here on the job is never begun again.
         store.mark_begun(id_, worker)

@@ -22,9 +22,6 @@ def send_job(context: ServerContext, visitor: Visitor, body: Any) -> ServerJob:
     """Keep a job of a visitor and let it be begun. What cannot be right is refused, and nothing is kept."""
     sent = body.model_dump(mode="json", exclude_none=True)
     kind, key = sent.pop("kind"), sent.pop("key")
-    if visitor.project is not None:
-        # A job is begun later, by another process, which asks once more whether the project is open.
-        sent["project"] = visitor.project
     check_sent(context.jobs, open_session(context, visitor), visitor.name, sent)
     job = context.jobs.add_job(visitor.name, visitor.analyst, kind, sent, key)
     context.runner.call()

@@ -77,11 +77,6 @@ class ServerJob:
     made: float
 
     @property
-    def project(self) -> str | None:
-        """The project whose quota pays, in the place of the analyst's own."""
-        return self.body.get("project")
-
-    @property
     def has_ended(self) -> bool:
         """Whether nothing will change any more."""
         return self.state not in OPEN

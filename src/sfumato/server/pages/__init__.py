@@ -20,7 +20,7 @@ from sfumato.server.pages import (
 )
 from sfumato.server.pages.results import models, streams, synthetic
 from sfumato.server.pages.teaching import learn, promise
-from sfumato.server.pages.working import projects, quotas, requests
+from sfumato.server.pages.working import quotas, requests
 
 ROUTERS: tuple[APIRouter, ...] = (
     static_files.router,
@@ -39,7 +39,6 @@ ROUTERS: tuple[APIRouter, ...] = (
     streams.router,
     requests.router,
     quotas.router,
-    projects.router,
     learn.router,
     promise.router,
 )

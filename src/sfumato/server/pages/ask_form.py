@@ -52,8 +52,6 @@ class AskForm:
     tune: str = ""
     """The ε for picking bounds privately; empty for a question without that."""
     preview: bool = False
-    project: str = ""
-    """The project whose quota pays; empty for the visitor's own."""
     form_key: str = field(default_factory=lambda: secrets.token_hex(16))
     """What tells this form from all others, so that pressing its button twice is one charge."""
 
@@ -104,7 +102,7 @@ class AskForm:
     def make_key(self) -> str:
         """Return the key of this form's question: once it is charged, sending the form again is free."""
         said = f"{self.sql}\n{self.spend}\n{self.epsilon}\n{self.delta}\n{self.error}\n{self.error_name}"
-        said += f"\n{self.groups}\n{self.rows}\n{self.project}" + (f"\n{self.tune}" if self.tune else "")
+        said += f"\n{self.groups}\n{self.rows}" + (f"\n{self.tune}" if self.tune else "")
         return f"page {self.form_key[:64]} {hashlib.sha256(said.encode()).hexdigest()[:16]}"
 
 

@@ -9,11 +9,10 @@ from pydantic import AfterValidator
 
 from sfumato.errors import SfumatoError, UsageError
 from sfumato.lab.session import Session
-from sfumato.server.access import Role, Visitor, allow, open_session
+from sfumato.server.access import Role, Visitor, allow, open_session, open_session_if_any
 from sfumato.server.context import ServerContext, get_context
 from sfumato.server.pages.ask_form import AskForm
 from sfumato.server.pages.builder import COMPARISONS, FUNCTIONS, BuiltQuestion
-from sfumato.server.pages.paying import choose_payer, list_payers, open_session_if_any
 from sfumato.server.pages.quote_view import view_quote
 from sfumato.server.pages.release_view import ReleaseView, view_release
 from sfumato.server.pages.rendering import is_partial, render
@@ -50,12 +49,11 @@ def read_form(
     rows: Typed = "",
     tune: Typed = "",
     preview: Typed = "",
-    project: Typed = "",
     form_key: Typed = "",
 ) -> AskForm:
     """Return the fields of the form, as they were typed."""
     bounds = groups, rows, tune
-    form = AskForm(sql, spend, epsilon, delta, error, error_name, given, *bounds, bool(preview), project)
+    form = AskForm(sql, spend, epsilon, delta, error, error_name, given, *bounds, bool(preview))
     return replace(form, form_key=form_key) if form_key else form
 
 
@@ -80,9 +78,7 @@ def show_ask(
     request: Request, visitor: Asker, context: Context, sql: str = "", epsilon: str = "0.1", preview: str = ""
 ) -> HTMLResponse:
     """Return the page, with a question in it if the address names one."""
-    form = AskForm(
-        sql=sql[:20_000], epsilon=epsilon[:40], preview=bool(preview), project=visitor.project or ""
-    )
+    form = AskForm(sql=sql[:20_000], epsilon=epsilon[:40], preview=bool(preview))
     return show_quoted(request, visitor, context, form, asked=bool(sql))
 
 
@@ -98,12 +94,11 @@ def build(
     visitor: Asker,
     context: Context,
     built: Annotated[BuiltQuestion, Depends(read_choices)],
-    project: Typed = "",
 ) -> HTMLResponse:
     """Return the page with the question that the choices make."""
-    form = AskForm(project=project)
+    form = AskForm()
     try:
-        session = open_session(context, choose_payer(context, visitor, project))
+        session = open_session(context, visitor)
         form = replace(form, sql=built.write_sql(session.table(built.table).describe()))
     except SfumatoError as problem:
         return show_page(request, visitor, context, form, problem=problem, built=built)
@@ -123,8 +118,7 @@ def _tune(request: Request, visitor: Visitor, context: ServerContext, form: AskF
             raise UsageError(
                 "SF-W183", "A number is needed here, above zero.", field="ε for tuning", try_="0.05"
             )
-        payer = choose_payer(context, visitor, form.project)
-        tune_question(context, payer, question, tuned, f"{form.make_key()} tune", form.read_spend())
+        tune_question(context, visitor, question, tuned, f"{form.make_key()} tune", form.read_spend())
     except SfumatoError as problem:
         return show_page(request, visitor, context, form, problem=problem)
     return show_quoted(request, visitor, context, form, asked=True)
@@ -143,8 +137,7 @@ def _release(
 ) -> HTMLResponse | RedirectResponse:
     try:
         question, spend = form.read_question(), form.read_spend()
-        payer = choose_payer(context, visitor, form.project)
-        answer = release_question(context, payer, question, spend, form.make_key())
+        answer = release_question(context, visitor, question, spend, form.make_key())
     except SfumatoError as problem:
         return show_page(request, visitor, context, form, problem=problem)
     if answer["entry"] is None:
@@ -166,19 +159,18 @@ def show_quoted(
         return show_page(request, visitor, context, form, built=built)
     try:
         question, spend = form.read_question(), form.read_spend()
-        payer = choose_payer(context, visitor, form.project)
-        session = open_session(context, payer)
+        session = open_session(context, visitor)
         tuning = price_tuning(session, question, spend)
         if tuning is not None:  # until it is bought, there are no bounds to quote the question with
             question = question.model_copy(update={"tuned": None})
         quoted = quote_question(session, question, spend)
         preview = None
         if form.preview and quoted["admitted"] and quoted.get("price") is not None:
-            preview = rehearse_question(request, context, payer, spell_bounds(session, question), spend)
+            preview = rehearse_question(request, context, visitor, spell_bounds(session, question), spend)
     except SfumatoError as problem:
         return show_page(request, visitor, context, form, problem=problem, built=built)
-    found: dict[str, Any] = {"quote": view_quote(quoted, payer.project), "preview": preview}
-    found["tuning"] = None if tuning is None else view_quote(tuning, payer.project)
+    found: dict[str, Any] = {"quote": view_quote(quoted), "preview": preview}
+    found["tuning"] = None if tuning is None else view_quote(tuning)
     return show_page(request, visitor, context, form, built=built, **found)
 
 
@@ -205,20 +197,12 @@ def show_page(
     if is_partial(request):
         # Half a question while it is typed is no failed request; a browser would report one.
         return render(request, visitor, "quote.html", status=200, problem=problem, **facts)
-    session = _open_chosen(context, visitor, form.project)
+    session = open_session_if_any(context, visitor)
     tables = () if session is None else session.tables.tables
-    facts["payers"] = list_payers(context, visitor)
+    facts["has_quota"] = session is not None
     chosen = built or BuiltQuestion(tables[0].name if tables else "")
     facts |= {"tables": tables, "built": chosen, "functions": FUNCTIONS, "comparisons": COMPARISONS}
     return render(request, visitor, "ask.html", problem=problem, **facts)
-
-
-def _open_chosen(context: ServerContext, visitor: Visitor, project: str) -> Session | None:
-    """Return the session of the one who pays; None where there is none, such as a project that has ended."""
-    try:
-        return open_session_if_any(context, replace(visitor, project=project or None))
-    except SfumatoError:
-        return None
 
 
 def rehearse_question(

@@ -12,9 +12,8 @@ from sfumato.lab.budget_view import AccountView
 from sfumato.lab.work.requests import OPEN, BudgetRequest
 from sfumato.ledger.api import parse_account
 from sfumato.ledger.history import BudgetHistory, BudgetPoint
-from sfumato.server.access import Role, Visitor, allow
+from sfumato.server.access import Role, Visitor, allow, open_session_if_any
 from sfumato.server.context import ServerContext, get_context
-from sfumato.server.pages.paying import list_open_projects, open_own_session
 from sfumato.server.pages.release_view import list_release_lines
 from sfumato.server.pages.rendering import format_left, format_number, render
 from sfumato.viz import Chart
@@ -59,7 +58,7 @@ def show_overview(request: Request, visitor: SignedIn, context: Context) -> HTML
     """Return the overview of a steward or an analyst; auditors begin with the ledger."""
     if visitor.role is Role.AUDITOR:
         return RedirectResponse("/ledger", 303)
-    session = open_own_session(context, visitor)
+    session = open_session_if_any(context, visitor)
     accounts = () if session is None else session.budget.accounts
     history: BudgetHistory = request.app.state.budget_history
     promised = _sum_promises(context) if visitor.role is Role.STEWARD else {}
@@ -72,7 +71,6 @@ def show_overview(request: Request, visitor: SignedIn, context: Context) -> HTML
         "regions": [(each.name.partition(":")[2], each.list_regions()) for each in accounts if each.regions],
         "lifetimes": [] if session is None else [each.sentence() for each in session.budget.lifetimes],
         "has_quota": session is not None,
-        "projects": list_open_projects(context, visitor),
         "releases": list_release_lines(context, visitor, LATEST),
         "requests": list_open_requests(context, visitor),
     }

@@ -17,7 +17,6 @@ class QuoteView:
     """A quote as a page shows it."""
 
     price: str
-    paid_by: str
     """Whose quota pays, in words; empty for the visitor's own."""
     admitted: bool
     free: bool
@@ -40,7 +39,7 @@ class QuoteView:
     text: str
 
 
-def view_quote(quoted: dict[str, Any], project: str | None = None) -> QuoteView:
+def view_quote(quoted: dict[str, Any]) -> QuoteView:
     """Return what a page shows of a quote, whatever kind of question it is for and whoever pays."""
     left, after = quoted.get("left"), quoted.get("left_after")
     errors = quoted.get("expected_error") or {}
@@ -49,7 +48,6 @@ def view_quote(quoted: dict[str, Any], project: str | None = None) -> QuoteView:
     slot = quoted.get("slot")
     return QuoteView(
         price=str(quoted.get("price") or "nothing"),
-        paid_by=f"project {project}" if project else "",
         admitted=admitted,
         free=free,
         free_because="nothing: by the declared bounds no row satisfies the conditions"

@@ -97,5 +97,5 @@ class Rehearsals:
 
 
 def _name_lab(visitor: Visitor) -> tuple[str, ...]:
-    """Return what tells labs apart: a project may have other tables than its members."""
-    return visitor.role.value, visitor.name, visitor.project or ""
+    """Return what tells labs apart: analysts may see different tables."""
+    return visitor.role.value, visitor.name

@@ -13,7 +13,6 @@ from sfumato.server.context import ServerContext
 from sfumato.server.facts.spreadsheets import differs_for_spreadsheets, write_csv
 from sfumato.server.pages.ask_form import AskForm
 from sfumato.server.pages.forms import Answered, Asker, Context, answer_form
-from sfumato.server.pages.paying import choose_payer, list_payers
 from sfumato.server.pages.release_view import (
     describe_release,
     list_receipt,
@@ -53,14 +52,12 @@ async def refine(
     context: Context,
     epsilon: Annotated[str, Form(max_length=200)] = "",
     delta: Annotated[str, Form(max_length=200)] = "",
-    project: Annotated[str, Form(max_length=200)] = "",
 ) -> Answered:
     """Ask the same again with fresh noise, charge for it, and show both answers put together."""
 
     def pay() -> str:
         spend = AskForm(epsilon=epsilon, delta=delta).read_spend()
-        payer = choose_payer(context, visitor, project)
-        return f"/releases/{refine_release(context, payer, entry, spend, key=None)['entry']}"
+        return f"/releases/{refine_release(context, visitor, entry, spend, key=None)['entry']}"
 
     def show(problem: SfumatoError) -> HTMLResponse:
         return _show(request, visitor, context, entry, problem)
@@ -124,7 +121,6 @@ def _show(
         "receipt": list_receipt(kept.answer),
         "python": write_python(kept.question, kept.spend, context.settings.address),
         "may_refine": kept.analyst == (visitor.analyst or "") and bool(kept.answer.get("columns")),
-        "payers": list_payers(context, visitor),
         "epsilon": kept.spend.get("epsilon", 0.1),
     }
     return render(request, visitor, "release.html", problem=problem, **facts)

@@ -43,7 +43,6 @@ NAVIGATION: Final[tuple[tuple[str, str, frozenset[str]], ...]] = (
     ("/synthetic", "Synthetic", _EVERYONE),
     ("/streams", "Streams", _ASKING),
     ("/surveys", "Surveys", _EVERYONE),
-    ("/projects", "Projects", _ASKING),
     ("/requests", "Requests", _ASKING),
     ("/quotas", "Quotas", frozenset({"steward"})),
     ("/ledger", "Ledger", frozenset({"steward", "auditor"})),

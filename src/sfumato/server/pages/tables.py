@@ -5,11 +5,10 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import HTMLResponse, Response
 
-from sfumato.server.access import Role, Visitor, allow, open_session
+from sfumato.server.access import Role, Visitor, allow, open_session, open_session_if_any
 from sfumato.server.context import ServerContext, get_context
 from sfumato.server.facts.spreadsheets import write_csv
 from sfumato.server.pages.overview import draw_bar
-from sfumato.server.pages.paying import choose_payer, open_session_if_any
 from sfumato.server.pages.rendering import render
 
 router = APIRouter()
@@ -29,7 +28,7 @@ def list_tables(request: Request, visitor: Asker, context: Context) -> HTMLRespo
 @router.get("/tables/{name}")
 def show_table(name: str, request: Request, visitor: Asker, context: Context) -> HTMLResponse:
     """Return what is declared about a table, what is promised to the people in it, and what is left."""
-    session = open_session(context, choose_payer(context, visitor, visitor.project or ""))
+    session = open_session(context, visitor)
     table = session.table(name).describe()
     accounts = [each for each in session.budget.accounts if table.population in each.name.split(":")[1:2]]
     twin = _find_published_twin(session.published(), table.name)
@@ -48,7 +47,7 @@ def download_twin(
     name: str, visitor: Asker, context: Context, sheet: Annotated[str, Query(max_length=9)] = ""
 ) -> Response:
     """Return made-up rows with the names, types and ranges of a table; with `sheet`, for spreadsheets."""
-    session = open_session(context, choose_payer(context, visitor, visitor.project or ""))
+    session = open_session(context, visitor)
     table = session.table(name).describe().name
     content = write_csv(session.twin(table), for_spreadsheets=bool(sheet))
     headers = {"Content-Disposition": 'attachment; filename="twin.csv"'}

@@ -26,7 +26,7 @@ def find_stream(context: ServerContext, visitor: Visitor, asked: StreamBody) -> 
 
 def run_stream(context: ServerContext, visitor: Visitor, asked: StreamBody, until: int | None) -> TableStream:
     """Release the ticks that are complete, up to a number of them. Sent twice, it is done once."""
-    session = context.lab.session(visitor.analyst, project=visitor.project)
+    session = context.lab.session(visitor.analyst)
     stream = session.stream(**read_stream_arguments(asked))
     if until is None:
         return stream.run()

@@ -81,8 +81,8 @@ def test_completion_knows_commands_and_options() -> None:
     kind = get_completion_class("bash")
     assert kind is not None
     complete = kind(main, {}, "sfumato", "_SFUMATO_COMPLETE")
-    assert {each.value for each in complete.get_completions([], "pro")} == {"project"}
-    assert "--until" in {each.value for each in complete.get_completions(["project", "create"], "--")}
+    assert {each.value for each in complete.get_completions([], "req")} == {"request"}
+    assert "--reason" in {each.value for each in complete.get_completions(["request", "make"], "--")}
 
 
 def test_wrong_shells_are_refused() -> None:

@@ -1,4 +1,4 @@
-"""Projects, requests, charges and packages from the shell: text, JSON and exit codes."""
+"""Quotas of teams, requests, charges and packages from the shell: text, JSON and exit codes."""
 
 from __future__ import annotations
 
@@ -37,14 +37,13 @@ def found(lab: sf.Lab, *words: str) -> Any:
     return json.loads(result.stdout)
 
 
-def test_a_project_from_its_first_day_to_its_last(lab: sf.Lab) -> None:
-    words = ("--purpose", "Why they return.", "--epsilon", "1", "--member", "ada", "--until", "2099-01-01")
-    made = found(lab, "project", "create", "returns", *words)
-    assert (made["state"], made["members"]) == ("open", ["ada"])
-    assert found(lab, "ask", COUNT, "--as", "ada", "--project", "returns", "--epsilon", "0.75")
-    refused = run(lab, "ask", COUNT, "--as", "ada", "--project", "returns", "--epsilon", "0.5")
+def test_a_team_spends_one_quota(lab: sf.Lab) -> None:
+    made = found(lab, "user", "grant", "returns", "--epsilon", "1", "--member", "ben", "--member", "eve")
+    assert made["members"] == ["ben", "eve"]
+    assert found(lab, "ask", COUNT, "--as", "ben", "--epsilon", "0.75")
+    refused = run(lab, "ask", COUNT, "--as", "eve", "--epsilon", "0.5")
     assert (refused.exit_code, "SF-B102" in refused.output) == (3, True)
-    assert found(lab, "budget", "--as", "ada", "--project", "returns")["quota:patients:project/returns"] == {
+    assert found(lab, "budget", "--as", "eve")["quota:patients:returns"] == {
         "epsilon": 1.0,
         "delta": 0.0,
         "left_share": 0.25,
@@ -53,15 +52,11 @@ def test_a_project_from_its_first_day_to_its_last(lab: sf.Lab) -> None:
         "left_side_delta": 0.0,
         "spent": {"epsilon": 0.75, "delta": 0.0, "proven_by": "the filter of pure ε"},
     }
-    changed = found(lab, "project", "change", "returns", "--member", "ben", "--until", "none")
-    assert (changed["members"], changed["until"]) == (["ben"], None)
-    assert run(lab, "quote", COUNT, "--as", "ada", "--project", "returns", "--epsilon", "0.1").exit_code == 4
-    assert found(lab, "project", "change", "returns", "--epsilon", "2")["quotas"]
-    assert "returns" in run(lab, "project", "list").stdout
-    assert found(lab, "project", "list", "--member", "ada") == []
-    assert "Why they return." in run(lab, "project", "show", "returns").stdout
-    assert found(lab, "project", "close", "returns")["state"] == "closed"
-    assert run(lab, "project", "show", "none").exit_code == 4
+    assert "returns (ben, eve)" in run(lab, "user", "list").stdout
+    refused = run(lab, "user", "grant", "returns", "--epsilon", "1", "--member", "ada")
+    assert (refused.exit_code, "sfumato user revoke ada" in refused.output) == (4, True)
+    found(lab, "user", "revoke", "eve")
+    assert run(lab, "quote", COUNT, "--as", "eve", "--epsilon", "0.1").exit_code == 4
 
 
 def test_a_request_and_its_answers(lab: sf.Lab) -> None:
@@ -117,7 +112,6 @@ def test_charges_that_are_refused(lab: sf.Lab) -> None:
         "--epsilon 5": 3,
         "--epsilon 1 --neighbours replace-one": 4,
         "--epsilon 1 --as eve": 4,
-        "--epsilon 1 --project none": 4,
     }.items():
         result = run(lab, *said, *words.split())
         assert result.exit_code == code, (words, result.output)

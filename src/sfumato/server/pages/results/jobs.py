@@ -9,13 +9,12 @@ from fastapi.responses import HTMLResponse
 from sfumato.errors import SfumatoError
 from sfumato.lab.budget_view import BudgetView
 from sfumato.ledger.api import parse_account
-from sfumato.server.access import Role, Visitor
+from sfumato.server.access import Role, Visitor, open_session_if_any
 from sfumato.server.context import ServerContext
 from sfumato.server.facts.fits import JobView, make_form_key
 from sfumato.server.jobs import requests as working
 from sfumato.server.jobs.store import ServerJob
 from sfumato.server.pages.forms import Answered, answer_form
-from sfumato.server.pages.paying import open_own_session
 from sfumato.server.pages.rendering import format_left, format_number, render
 from sfumato.viz import Chart
 
@@ -63,7 +62,7 @@ def list_choices(
     context: ServerContext, visitor: Visitor, typed: dict[str, str], ticked: list[str], *, generators: bool
 ) -> dict[str, Any]:
     """Return what the form of a fit offers, and the visitor's jobs: those of generators, or all others."""
-    session = open_own_session(context, visitor)  # jobs are charged to a person's own quota
+    session = open_session_if_any(context, visitor)
     tables = () if session is None else session.tables.tables
     table = next((each for each in tables if each.name == typed.get("table")), tables[0] if tables else None)
     empty = dict.fromkeys(("model", "target", "epsilon", "delta"), "")

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from sfumato import viz
 from sfumato.errors import SfumatoError
-from sfumato.server.access import Role, Visitor, open_session
+from sfumato.server.access import Role, Visitor, open_session, open_session_if_any
 from sfumato.server.context import ServerContext
 from sfumato.server.facts.typed import (
     read_optional_number,
@@ -25,7 +25,6 @@ from sfumato.server.pages.forms import (
     StewardFields,
     answer_form,
 )
-from sfumato.server.pages.paying import open_own_session
 from sfumato.server.pages.rendering import render
 from sfumato.server.pages.tables import quote_name
 from sfumato.server.remote import streaming
@@ -108,7 +107,7 @@ def show_page(
     notice: str = "",
 ) -> HTMLResponse:
     """Return the page, with what was typed and what is wrong with it."""
-    session = open_own_session(context, visitor)
+    session = open_session_if_any(context, visitor)
     tables = () if session is None else session.tables.tables
     begun = [] if session is None else streaming.list_streams(context, visitor)
     facts: dict[str, Any] = {

@@ -1,1 +1,1 @@
-"""Pages about people and their work: requests for budget and their answers, and projects."""
+"""Pages about people and their work: requests for budget and their answers, and quotas."""

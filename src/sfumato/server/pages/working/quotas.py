@@ -8,7 +8,7 @@ from fastapi.responses import HTMLResponse
 from sfumato.errors import SfumatoError
 from sfumato.server.access import Visitor
 from sfumato.server.context import ServerContext
-from sfumato.server.facts.typed import read_optional_number, read_typed_number
+from sfumato.server.facts.typed import read_optional_number, read_typed_number, split_names
 from sfumato.server.pages.forms import Answered, Context, Steward, StewardFields, Ticked, answer_form
 from sfumato.server.pages.rendering import render
 
@@ -16,7 +16,7 @@ router = APIRouter()
 
 Name = Annotated[str, Path(max_length=200)]
 _DONE = {"granted": "The quota was granted.", "revoked": "The quota was revoked."}
-_EMPTY = dict.fromkeys(("analyst", "epsilon", "delta", "later"), "")
+_EMPTY = dict.fromkeys(("analyst", "members", "epsilon", "delta", "later"), "")
 
 
 @router.get("/quotas")
@@ -29,7 +29,7 @@ def show_quotas(request: Request, visitor: Steward, context: Context, done: str 
 def grant_quota(
     request: Request, visitor: Steward, context: Context, fields: StewardFields, ticked: Ticked
 ) -> Answered:
-    """Give an analyst a quota, on every population or on those of the tables that were ticked."""
+    """Give an analyst or a team a quota, on every population or on those of the tables that were ticked."""
 
     def grant() -> str:
         context.lab.grant(
@@ -38,6 +38,7 @@ def grant_quota(
             delta=read_optional_number(fields.get("delta", ""), "δ") or 0,
             tables=ticked or None,
             later=bool(fields.get("later")),
+            members=split_names(fields.get("members", "")),
         )
         return "/quotas?done=granted"
 

@@ -25,7 +25,7 @@ from sfumato.server.pages.rendering import render
 router = APIRouter()
 
 Number = Annotated[int, Path(ge=1, le=10**9)]
-_EMPTY = dict.fromkeys(("epsilon", "delta", "reason", "project"), "")
+_EMPTY = dict.fromkeys(("epsilon", "delta", "reason"), "")
 
 
 @router.get("/requests")
@@ -33,7 +33,7 @@ def show_requests(
     request: Request, visitor: Asker, context: Context, epsilon: str = "", done: str = ""
 ) -> HTMLResponse:
     """Return the requests: an analyst's own, or for a steward everyone's."""
-    typed = {"epsilon": epsilon[:40], "project": visitor.project or ""}
+    typed = {"epsilon": epsilon[:40]}
     return show_page(request, visitor, context, typed=typed, notice=_say_done(done))
 
 
@@ -48,7 +48,6 @@ def send_request(request: Request, visitor: Analyst, context: Context, fields: F
             epsilon=read_typed_number(typed["epsilon"], "ε"),
             delta=read_optional_number(typed["delta"], "δ") or 0,
             reason=typed["reason"],
-            project=typed["project"] or None,
         )
         return "/requests?done=sent"
 
@@ -109,11 +108,9 @@ def show_page(
 ) -> HTMLResponse:
     """Return the page, with what was typed and what is wrong with it."""
     found = list_visible(context, visitor)
-    projects = context.lab.projects(visitor.name) if visitor.role is Role.ANALYST else ()
     facts: dict[str, Any] = {
         "waiting": [each for each in found if each.state in ("open", "granting")],
         "answered": [each for each in reversed(found) if each.state not in ("open", "granting")],
-        "projects": [each.name for each in projects if each.is_open],
         "typed": _EMPTY | (typed or {}),
         "notice": notice,
         "is_steward": visitor.role is Role.STEWARD,
