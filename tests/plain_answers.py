@@ -16,21 +16,23 @@ if TYPE_CHECKING:
 Row = tuple[Any, ...]
 
 
+Far = tuple[float, float]
+"""How far a number may be off: a share of it, or an amount."""
+
+
 @dataclass(frozen=True)
 class Near:
-    """How near two rows must be: keys equal, numbers up to their grid, or to the last digit of ROUND."""
+    """How near two rows must be: keys equal, numbers as near as their column says."""
 
-    digits: tuple[float, ...]
-    relative: float
+    far: tuple[Far, ...]
     rows: int
 
     def are(self, one: Row, other: Row) -> bool:
-        return len(one) == len(other) and all(map(self._is, one, other, self.digits))
+        return len(one) == len(other) and all(map(self._is, one, other, self.far))
 
-    def _is(self, one: Any, other: Any, digit: float) -> bool:
+    def _is(self, one: Any, other: Any, far: Far) -> bool:
         if isinstance(one, float) and isinstance(other, float):
-            far = max(digit, self.relative / 10)
-            within = math.isclose(one, other, rel_tol=self.relative, abs_tol=far)
+            within = math.isclose(one, other, rel_tol=far[0], abs_tol=far[1])
             return within or abs(one - other) <= self.rows * max(1.0, abs(other) / 1000)
         return bool(one == other)
 
@@ -55,13 +57,13 @@ def compare_answers(
     ours = [tuple(map(_plainly, row.values())) for row in answer.to_pylist()]
     columns = getattr(select, "selects", [])  # PIVOT has none
     shown = columns if len(columns) == len(names) else [exp.Literal.number(0)] * len(names)
-    near = Near(tuple(_find_digit(each, relative, step) for each in shown), relative, rows)
+    near = Near(tuple(_find_far(each, relative, step) for each in shown), rows)
     assert answer.column_names == names or len(names) == 1
     extra, missing = _match(ours, theirs, near)
-    assert missing == []
+    assert missing == [], (sql, ours)
     assert [row for row in extra if not _is_empty(row, shown)] == []
     places = _ordered_by(select, names)
-    in_order = replace(near, digits=tuple(near.digits[place] for place in places))
+    in_order = replace(near, far=tuple(near.far[place] for place in places))
     both = zip([row for row in ours if row not in extra], theirs, strict=True)
     for one, other in both:
         assert in_order.are(tuple(one[at] for at in places), tuple(other[at] for at in places))
@@ -77,16 +79,19 @@ def _plainly(value: Any) -> Any:
 
 
 _QUANTILES = (exp.Median, exp.Quantile, exp.PercentileCont, exp.PercentileDisc)
+_MOMENTS = (exp.Variance, exp.VariancePop, exp.Stddev, exp.StddevPop, exp.Corr, exp.CovarSamp, exp.CovarPop)
 
 
-def _find_digit(shown: exp.Expression, relative: float, step: float) -> float:
-    """How far a column may be off besides its relative error."""
+def _find_far(shown: exp.Expression, relative: float, step: float) -> Far:
+    """How far a column may be off. Products are summed on a coarser grid than their factors."""
     if shown.find(*_QUANTILES):
-        return step
+        return relative, max(step, relative / 10)
+    if shown.find(*_MOMENTS):
+        return max(relative, 1e-4), 1e-6
     if relative < 1e-6 or not isinstance(shown.unalias(), exp.Round):
-        return 0.0
+        return relative, relative / 10
     digits = shown.unalias().args.get("decimals")
-    return 1.01 * 10.0 ** -int(0 if digits is None else digits.this)
+    return relative, 1.01 * 10.0 ** -int(0 if digits is None else digits.this)
 
 
 def _match(ours: list[Row], theirs: list[Row], near: Near) -> tuple[list[Row], list[Row]]:
