@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
+from sfumato import audit
 from sfumato.curator.answers.expected_error import QuestionError
 from sfumato.curator.answers.noise_law import covariance_of
 from sfumato.curator.answers.together.answers import TogetherError, read_together
@@ -27,6 +28,7 @@ from sfumato.queries.sql import parse_question
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 DRAW = np.random.default_rng(7)
 ROWS = pa.table(
@@ -124,6 +126,33 @@ def test_one_charge_and_free_replays(session: Any, lab: Any) -> None:
     assert replayed[0].to_arrow() == first[1].to_arrow()
     assert replayed[1].to_arrow() == first[0].to_arrow()
     assert session.budget.to_dict() == spent
+
+
+def test_a_replay_on_tables_of_other_names_finds_nothing(tmp_path: Path) -> None:
+    """What is measured in which order does not depend on the name or the identity of a table."""
+    rows = pa.table({"who": list(range(40)), "ward": ["A", "B"] * 20, "sex": ["f", "f", "m", "m"] * 10})
+    columns = {"ward": sf.one_of("A", "B"), "sex": sf.one_of("f", "m")}
+    lab = sf.create(tmp_path / "names")
+    for name in "abcdefgh":
+        source = rows if name in "aceg" else rows.slice(1)
+        more = {"budget": sf.Budget(1000, 1e-6)} if name == "a" else {}
+        lab.register(name, source, unit=sf.Unit("who", 1, "people"), columns=columns, **more)
+    texts = (
+        "SELECT COUNT(*) FROM {}",
+        "SELECT ward, COUNT(*) FROM {} GROUP BY ward",
+        "SELECT COUNT(*) FROM {} WHERE sex = 'f'",
+        "SELECT ward, COUNT(*) FROM {} WHERE sex = 'f' GROUP BY ward",
+        "SELECT MODE(ward) FROM {}",
+        "SELECT MODE(sex) FROM {}",
+    )
+    session = lab.session()
+
+    def released(name: str) -> list[Any]:
+        asked = session.ask_together([text.format(name) for text in texts])
+        return [each.to_arrow().to_pydict() for each in asked.release(epsilon=2)]
+
+    found = audit.replay(released, [("a", "b"), ("c", "d"), ("e", "f"), ("g", "h")], claim=2)
+    assert not found.violates, found.sentence
 
 
 def test_equal_questions_are_measured_once(session: Any) -> None:

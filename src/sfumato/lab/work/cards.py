@@ -29,6 +29,7 @@ _MECHANISMS: dict[str, tuple[str, str]] = {
     "laplace": ("Laplace noise", "events.md"),
     "discrete-laplace": ("discrete Laplace noise on integers", "discrete-laplace.md"),
     "spread-laplace": ("discrete Laplace noise on integers", "spread.md"),
+    "k-norm": ("noise on several sums in the shape of what one row adds to them", "k-norm.md"),
     "gaussian": ("Gaussian noise rounded to a grid", "gaussian.md"),
     "concentrated": ("a ρ-zCDP mechanism", "events.md"),
     "exponential": ("exponential mechanism", "exponential.md"),
@@ -39,9 +40,17 @@ _MECHANISMS: dict[str, tuple[str, str]] = {
     "key-release": ("key discovery by a noisy threshold", "keys.md"),
     "best-of": ("choice of the best of several runs", "search.md"),
     "sampled": ("Poisson or fixed-size sampling", "sampling.md"),
+    "discrete-gaussian": ("discrete Gaussian noise on integers", "claims.md"),
+    "renyi-curve": ("a mechanism with a stated Rényi curve", "claims.md"),
+    "privacy-profile": ("a mechanism with a stated privacy profile", "claims.md"),
+    "non-private": ("a release without differential privacy", "events.md"),
 }
 """Words for each kind of event, and the note that proves its price."""
-_COMPOSITION = "Rényi divergences at twelve orders and pure ε, each a privacy filter under one budget"
+_COMPOSED = frozenset({"sequential", "parallel", "repeated", "grouped"})
+"""Kinds of events that are made of others, whose mechanisms are named."""
+_COMPOSITION = (
+    "Rényi divergences at twelve orders, Gaussian DP and pure ε, each a privacy filter under one budget"
+)
 _ALWAYS = ("contribution-bounds.md", "account.md", "post-processing.md", "durability.md")
 """Notes that every release rests on."""
 
@@ -90,19 +99,19 @@ class PublicationFacts:
     @property
     def mechanisms(self) -> tuple[str, ...]:
         """Words for the mechanisms, each once."""
-        found = [_MECHANISMS[tag][0] for tag in self._tags() if tag in _MECHANISMS]
+        found = [_MECHANISMS[tag][0] for tag in self._tags()]
         return tuple(dict.fromkeys(found))
 
     @property
     def notes(self) -> tuple[str, ...]:
         """The proof notes that the publication rests on."""
-        found = [_MECHANISMS[tag][1] for tag in self._tags() if tag in _MECHANISMS]
+        found = [_MECHANISMS[tag][1] for tag in self._tags()]
         names = dict.fromkeys([*found, *(_ALWAYS if self.charges else ())])
         return tuple(f"{self.proofs}{name}" for name in names)
 
     def _tags(self) -> Iterator[str]:
         for charge in self.charges:
-            yield from _list_tags(charge.event.to_dict())
+            yield from (tag for tag in _list_tags(charge.event.to_dict()) if tag not in _COMPOSED)
 
     def find_price(self) -> tuple[float, float]:
         """Return ε and δ of what was charged for. Where there is no pure ε, δ is the population's."""
@@ -210,7 +219,7 @@ def _read_version() -> str:
 def _list_tags(fields: Any) -> Iterator[str]:
     """Yield the tags of an event in its canonical form, from the outside to the inside."""
     if isinstance(fields, dict):
-        yield str(fields.get("event"))
+        yield str(fields["event"])
         for part in fields.values():
             yield from _list_tags(part)
     elif isinstance(fields, list):

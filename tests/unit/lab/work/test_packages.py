@@ -14,8 +14,10 @@ from pyarrow import csv, parquet
 
 import sfumato as sf
 from sfumato.errors import UsageError
+from sfumato.lab.work.cards import _COMPOSED, _MECHANISMS
 from sfumato.lab.work.packages import _require_place
 from sfumato.ledger.receipts.checking import check_receipt
+from sfumato.privacy.events.tags import EVENTS
 
 SECRET = 4_711
 ROWS = pa.table({"who": [SECRET, 2, 3], "x": [1, 2, 3], "ward": ["A", "B", "A"]})
@@ -59,6 +61,23 @@ def test_an_answer_with_its_paragraph_card_and_receipt(lab: sf.Lab, tmp_path: Pa
         assert words in said
     receipt = (folder / f"receipt-{entry}.json").read_text()
     assert check_receipt(lab.ledger, receipt).head == release.receipt.head
+
+
+def test_every_kind_of_event_has_words_and_a_note() -> None:
+    notes = Path(__file__).parents[4] / "docs" / "proofs"
+    assert set(EVENTS) == {*_MECHANISMS, *_COMPOSED}
+    assert all((notes / note).is_file() for _, note in _MECHANISMS.values())
+
+
+def test_noise_in_the_shape_of_a_row_is_a_mechanism(tmp_path: Path) -> None:
+    lab = sf.create(tmp_path / "lab")
+    columns = {"x": sf.between(0, 10, step=1)}
+    lab.register("visits", ROWS, unit=sf.Unit("who", 2), columns=columns, budget=sf.Budget(4))
+    release = lab.session().sql("SELECT COUNT(*) AS n, AVG(x) AS x FROM visits").release(epsilon=1)
+    card = read_card(lab.package(release, tmp_path / "pack"))
+    assert card["mechanisms"] == ["noise on several sums in the shape of what one row adds to them"]
+    assert "docs/proofs/k-norm.md" in card["proofs"]
+    assert "Mechanism: noise on several sums" in (tmp_path / "pack" / "methods.md").read_text()
 
 
 def test_a_refined_answer_names_every_round_of_its_own_snapshot(lab: sf.Lab, tmp_path: Path) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sfumato.curator.plan.plan import list_pooled_shapes, price_question
 from sfumato.curator.plan.priced import Plan
@@ -32,6 +34,11 @@ MOST_QUESTIONS = 100
 
 _ANY = PureSpend(Fraction(1), Fraction(1, 10**6))
 """A spend at which questions are compared: equal ones are measured once."""
+
+
+_ORDER = "by structure"
+"""How questions and pools are ordered. A kept answer is read in this order, so it is part of the request."""
+_SNAPSHOT = re.compile(r'"snapshot":"[^"]*"')
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -114,7 +121,7 @@ def plan_together(
     questions: Sequence[ResolvedQuestion], spend: Spend, strategies: Strategies | None = None
 ) -> TogetherPlan:
     """Return one plan for several questions. `strategies` says what is measured, if it is known already."""
-    requests = tuple(price_question(each, _ANY, strategy=()).request for each in questions)
+    requests = tuple(_name_request(price_question(each, _ANY, strategy=())) for each in questions)
     unique = dict(zip(requests, questions, strict=True))
     # Those that no row can be in cost nothing, and leave the spend to the others.
     part = Fraction(1, max(1, sum(not each.is_empty for each in unique.values())))
@@ -138,6 +145,17 @@ def plan_together(
     return _join_plans(subject, spend)
 
 
+def _name_request(plan: QuestionPlan) -> str:
+    """Return what identifies a question. Sorted, equal questions about other tables are in the same order."""
+    return f"{_without_names(list(plan.known_as or plan.steps))} {plan.request}"
+
+
+def _without_names(asked: Any) -> str:
+    """Return a digest of what is asked, whichever snapshots it is asked of."""
+    text = _SNAPSHOT.sub('"snapshot":""', canonical_json(asked))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
 def _join_plans(subject: QuestionsTogether, spend: Spend) -> TogetherPlan:
     pairs = zip(subject.pools, subject.strategies, strict=True)
     steps: list[QuestionStep] = [
@@ -152,7 +170,7 @@ def _join_plans(subject: QuestionsTogether, spend: Spend) -> TogetherPlan:
         tuple(steps),
         subject,
         tuple(dict.fromkeys(text for plan in subject.plans for text in plan.bias)),
-        ("together",),
+        ("together", _ORDER),
         reads=tuple(table for plan in subject.plans for table in (plan.table, *plan.reads)),
         # Recognised by what each question would be alone: parts of a strategy may be planned better one day.
         known_as=tuple(step for plan in unique.values() for step in plan.known_as or plan.steps),
@@ -182,7 +200,8 @@ def _group_questions(
     found: dict[str, dict[str, PooledQuestion]] = {}
     for request in sorted(unique):
         if can_pool(unique[request]) and not unique[request].is_empty:
-            rows = canonical_json(list(unique[request].rows))
+            asked = list(unique[request].rows)
+            rows = f"{_without_names(asked)} {canonical_json(asked)}"
             shapes = list_pooled_shapes(unique[request], alone[request])
             found.setdefault(rows, {})[request] = PooledQuestion(unique[request], part, shapes)
     groups = [found[rows] for rows in sorted(found)]
