@@ -59,7 +59,6 @@ bench: $(VENV)/.installed-dev $(PEERS)/.installed $(PEERS)/tumult/.installed
 	@$(BIN)/python benchmarks/local.py --plot docs/images/local.svg
 	@$(BIN)/python benchmarks/deep_speed.py --kept --page docs/deep-speed.md
 	@$(BIN)/python benchmarks/deep_accuracy.py --page docs/deep-measured.md --plot docs/images/deep-accuracy.svg
-	@$(BIN)/python benchmarks/deep_ordered.py --plot docs/images/deep-ordered.svg
 	@$(BIN)/python benchmarks/synth_images.py --page docs/synth-images-measured.md
 	@$(BIN)/python benchmarks/learners_unseen.py --curator
 	@$(BIN)/python benchmarks/learners_unseen.py --page docs/learn-unseen.md

@@ -153,6 +153,7 @@ def score_tuned(study: Study, seed: int) -> float:
     from torch import nn
 
     import sfumato as sf
+    from parts.adapters import adapt
 
     torch.manual_seed(seed)
     module = build() if study.system == SCRATCH else train_in_public(seed)
@@ -160,7 +161,7 @@ def score_tuned(study: Study, seed: int) -> float:
     if study.system == LAST_LAYER:
         module[:-1].requires_grad_(False)
     if study.system == ADAPTERS:
-        sf.deep.add_adapters(module, RANK, train=[str(len(module) - 1)])
+        adapt(module, RANK)
     trainer = sf.deep.Trainer(
         module,
         nn.CrossEntropyLoss(),

@@ -30,13 +30,6 @@ RUNS: dict[str, dict[str, Any]] = {
     "all units, 20 steps, ε = 8": {"epsilon": 8, "steps": 20, "batch_size": ALL},
     "Poisson, half of all, 8 steps": {"epsilon": 4, "steps": 8, "batch_size": ALL // 2},
     "Poisson, a tenth, 50 steps": {"epsilon": 4, "steps": 50, "batch_size": ALL // 10},
-    "8 passes of 4 steps, buffered": {
-        "epsilon": 4,
-        "steps": 32,
-        "batch_size": ALL // 4,
-        "sampling": "ordered",
-        "noise": "blt",
-    },
 }
 
 

@@ -210,11 +210,10 @@ def test_many_canaries_show_more(seeded: np.random.Generator, settings: dict[str
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sampling", ["poisson", "ordered"])
-def test_noise_and_batches_as_they_are_keep_their_claim(sampling: str) -> None:
+def test_noise_and_batches_as_they_are_keep_their_claim() -> None:
     """With the operating system's randomness; accused by chance once in 10⁹ runs."""
     included = audit.draw_inclusion(4_000)
-    trainer = _trainer(epsilon=4, steps=12, batch_size=1_005, sampling=sampling)
+    trainer = _trainer(epsilon=4, steps=12, batch_size=1_005)
     run = deep.score_gradient_canaries(trainer, _rows(), included)
     for independent in (False, True):
         assert not _judge(run, alpha=1e-9 / 4, independent=independent).violates

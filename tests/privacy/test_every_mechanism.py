@@ -21,7 +21,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.linalg import toeplitz
 
 from sequential import audit_in_stages
 from sfumato import audit, local, noise
@@ -613,50 +612,22 @@ TABLE = {
 
 
 def steps_told(plan: Any, table: list[int], n: int) -> Any:
-    """Numbers of a sum have independent noise, so n of them are n runs; one number tells all steps best.
+    """Numbers of a sum have independent noise, so n of them are n runs.
 
     The claim is for real numbers (idealised arithmetic), so a grid hides the last bits of answers.
     """
     import torch
 
-    run = plan if isinstance(plan, IndependentNoise) else plan.begin()
-    sums = [torch.full((n,), float(each), dtype=torch.float64) for each in table]
-    told = np.stack([run.release([each], add_normals)[0].numpy() for each in sums], axis=1)
-    if isinstance(plan, IndependentNoise):
-        return np.rint(told[:, 0] * 2**20)
-    column = plan.batches.factor(plan.steps).list_coefficients(plan.steps)
-    matrix = toeplitz(column, np.zeros(plan.steps))
-    return np.rint(told @ matrix.T @ matrix[:, :: plan.batches.separation].sum(1) * 2**20)
-
-
-def sums_within(plan: Any, n: int) -> Any:
-    import torch
-
-    run = plan.begin()
-    blank = [torch.zeros(n, dtype=torch.float64)]
-    told = sum(run.release(blank, add_normals)[0].numpy() for _ in range(plan.steps))
-    return np.abs(told) <= plan.half_width(plan.steps, 0.95)
-
-
-def passes(noise: str) -> Row:
-    batches = OrderedBatches(2, noise)
-    return Row(
-        made=lambda strength: OrderedSums(batches, 6, batches.sensitivity(6) / strength, 1.0),
-        tables=lambda plan: ([0] * 6, [1, 0] * 3),
-        draws=steps_told,
-        covers=lambda n: sums_within(OrderedSums(batches, 6, 2.0, 3.0), n),
-        samples=20_000,
-    )
+    [exact] = [torch.full((n,), float(each), dtype=torch.float64) for each in table]
+    return np.rint(plan.release([exact], add_normals)[0].numpy() * 2**20)
 
 
 TRAINED: dict[str, type] = {}
 if find_spec("torch") is not None:
     from sfumato.deep.noise import add_normals
-    from sfumato.deep.ordered.batches import OrderedBatches
-    from sfumato.deep.ordered.noise import OrderedSums
     from sfumato.deep.step_noise import IndependentNoise
 
-    TRAINED = {kind.__name__: kind for kind in (IndependentNoise, OrderedSums)}
+    TRAINED = {kind.__name__: kind for kind in (IndependentNoise,)}
     TABLE |= {
         "IndependentNoise": Row(
             made=lambda strength: IndependentNoise(2 / strength, 1.0),
@@ -669,8 +640,6 @@ if find_spec("torch") is not None:
             event=lambda mechanism: mechanism.event(1),
             samples=20_000,
         ),
-        "OrderedSums, buffered": passes("blt"),
-        "OrderedSums, banded": passes("banded"),
     }
 
 

@@ -100,13 +100,6 @@ def test_more_stretches_than_a_ledger_counts_cost_nothing(tmp_path: Path) -> Non
     assert read_charges(lab) == []
 
 
-def test_only_runs_of_poisson_batches_are_one(tmp_path: Path) -> None:
-    lab = make_lab(tmp_path, SIDE_ALONE)
-    quoted = lab.session().quote(make_trainer(sampling="ordered"), **ASKED)
-    assert not quoted.as_one
-    assert not quoted.admitted
-
-
 def test_one_run_is_charged_once_and_gone_on_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lab = make_lab(tmp_path, SIDE_ALONE)
     reached = [0]

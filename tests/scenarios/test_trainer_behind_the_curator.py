@@ -109,16 +109,6 @@ def test_a_module_learns_for_one_charge(lab: sf.Lab) -> None:
     assert event == sf.privacy.Sequential([found.event_])
 
 
-def test_passes_with_correlated_noise_are_charged_as_one_gaussian(lab: sf.Lab) -> None:
-    found = fitted(lab, trainer(sampling="ordered", noise="blt", steps=20))
-    assert kinds(lab) == ["charge", "release"]
-    charge = [json.loads(entry.body) for entry in lab.ledger.read_entries() if entry.kind == "charge"][-1]
-    assert isinstance(found.event_, sf.privacy.Gaussian)
-    assert sf.privacy.from_dict(charge["about"]["event"]) == sf.privacy.Sequential([found.event_])
-    with pytest.raises(UsageError, match="SF-E191"):
-        fitted(lab, trainer(noise="blt"))
-
-
 def test_noise_meets_what_the_ledger_charges(lab: sf.Lab) -> None:
     """An account of exactly (ε, δ) holds the run, one of less does not, and both figures are told."""
     asked = trainer()

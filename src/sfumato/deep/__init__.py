@@ -13,7 +13,6 @@ from sfumato.errors import missing_extra
 if find_spec("torch") is None:
     raise missing_extra("torch", "SF-E169", "Deep learning needs torch, which is not installed.")
 
-from sfumato.deep.adapters import add_adapters, merge_adapters
 from sfumato.deep.canaries import score_gradient_canaries, score_loss_canaries
 from sfumato.deep.ready.estimators import Classifier, Regressor, load
 from sfumato.deep.scattering import scatter
@@ -23,9 +22,7 @@ __all__ = [
     "Classifier",
     "Regressor",
     "Trainer",
-    "add_adapters",
     "load",
-    "merge_adapters",
     "scatter",
     "score_gradient_canaries",
     "score_loss_canaries",

@@ -16,7 +16,6 @@ import torch
 from torch import nn
 
 from sfumato.deep.losses import make_row_loss
-from sfumato.deep.ordered.batches import choose_ordered
 from sfumato.deep.rows import number_units, read_rows
 from sfumato.errors import UsageError
 
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from sfumato.deep.losses import Loss
-    from sfumato.deep.ordered.batches import OrderedBatches
     from sfumato.deep.rows import Rows
     from sfumato.deep.trainer import Trainer
     from sfumato.privacy.events import Event
@@ -199,28 +197,10 @@ class _StepRecord:
     def score(self, audited: Trainer) -> NDArray[np.float64]:
         """Return the log-likelihood ratio of each canary: in as is claimed, or never in."""
         steps, declared = torch.stack(self._steps).numpy(), audited.rows or 1
-        if audited.sampling == "ordered":
-            batches = choose_ordered(audited.noise, audited.batch_size, declared)
-            return _score_passes(batches, steps, audited.multiplier_)
         rate = audited.batch_size / declared
         there = (2 * steps - 1) / (2 * audited.multiplier_**2) + np.log(rate)
         absent = np.log1p(-rate) if rate < 1 else -np.inf
         return np.asarray(np.logaddexp(there, absent).sum(0))
-
-
-def _score_passes(
-    batches: OrderedBatches, steps: NDArray[np.float64], multiplier: float
-) -> NDArray[np.float64]:
-    """Return log-likelihood ratios of canaries that are in every pass, each at some place of its own."""
-    count, width = len(steps), batches.separation
-    column = batches.factor(count).list_coefficients(count)
-    # C turns noise that is correlated over steps into independent noise.
-    matrix = np.array(
-        [np.concatenate([column[: step + 1][::-1], np.zeros(count - step - 1)]) for step in range(count)]
-    )
-    moves = np.stack([matrix[:, place::width].sum(1) for place in range(min(width, count))])
-    ratios = (moves @ (matrix @ steps) - (moves**2).sum(1, keepdims=True) / 2) / multiplier**2
-    return np.asarray(np.logaddexp.reduce(ratios, axis=0))
 
 
 def _parse_coins(included: Any) -> NDArray[np.bool_]:

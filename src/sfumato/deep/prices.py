@@ -12,13 +12,12 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from sfumato.deep.batches import PoissonBatches
-from sfumato.deep.ordered.batches import OrderedBatches
 from sfumato.errors import UsageError
 from sfumato.privacy import composition
 from sfumato.privacy.account import caps, find_epsilon, price
 from sfumato.privacy.bisection import find_smallest
 from sfumato.privacy.budget import Budget
-from sfumato.privacy.calibration import COARSE, gaussian_sigma, sampled_sigma
+from sfumato.privacy.calibration import COARSE, sampled_sigma
 from sfumato.privacy.conversion import renyi_epsilon
 from sfumato.privacy.events import Repeated
 from sfumato.privacy.exact import parse_positive, parse_probability
@@ -41,8 +40,6 @@ def solve_multiplier(batches: Batches, steps: int, epsilon: Number, delta: Numbe
     """Return the least noise multiplier for which a run of so many steps is (ε, δ)-private."""
     if isinstance(batches, PoissonBatches):
         return sampled_sigma(batches.rate, steps, epsilon, delta)
-    if isinstance(batches, OrderedBatches):
-        return gaussian_sigma(epsilon, delta, batches.sensitivity(steps))
     target, share = float(parse_positive(epsilon, "epsilon")), parse_probability(delta, "delta")
 
     def holds(multiplier: float) -> bool:

@@ -18,8 +18,6 @@ from sfumato.deep.checks.refusals import KeptState, refuse_mixing_layers
 from sfumato.deep.losses import make_row_loss
 from sfumato.deep.module_draws import keep_random_states, seed_in_secret
 from sfumato.deep.noise import add_normals
-from sfumato.deep.ordered.batches import OrderedBatches
-from sfumato.deep.ordered.noise import OrderedSums
 from sfumato.deep.prices import find_spent_epsilon, solve_multiplier
 from sfumato.deep.promises import TrainingGuarantee
 from sfumato.deep.rows import MADE_UP, Rows
@@ -43,7 +41,6 @@ if TYPE_CHECKING:
     from sfumato.deep.gradients.clipped_sum import ClippedSum
     from sfumato.deep.losses import RowLoss
     from sfumato.deep.settings import TrainingSettings
-    from sfumato.deep.step_noise import StepNoise
     from sfumato.privacy.events import Event, PrivacyProfile
     from sfumato.privacy.exact import Number
 
@@ -72,7 +69,7 @@ class TrainingRun:
     draw: Callable[[], object] | None = None
     """Counts each stretch of steps durably before it begins, where a ledger does."""
     shown: ProgressBar | None = None
-    noise: StepNoise = field(init=False)
+    noise: IndependentNoise = field(init=False)
     drawing: DrawnBatches = field(init=False)
     optimiser: torch.optim.Optimizer = field(init=False)
     schedule: Any = field(init=False)
@@ -121,16 +118,12 @@ class TrainingRun:
     def _begin_steps(self) -> None:
         """Make the optimiser and all else that has a state of its own, as it is before the first step."""
         trainer = self.trainer
-        self.noise, self.drawing = self._begin_noise(), self.batches.begin()
+        self.noise = IndependentNoise(self.multiplier, self.clipping.norm)
+        self.drawing = self.batches.begin()
         self.optimiser = trainer.optimiser(self.plan.parameters, lr=trainer.learning_rate)
         self.schedule = None if trainer.schedule is None else trainer.schedule(self.optimiser)
         self.averaged = None if trainer.average is None else copy.deepcopy(trainer.module.state_dict())
         self.kept = KeptState(trainer.module, self.loss.loss)
-
-    def _begin_noise(self) -> StepNoise:
-        if isinstance(self.batches, OrderedBatches):
-            return OrderedSums(self.batches, self.steps, self.multiplier, self.clipping.norm).begin()
-        return IndependentNoise(self.multiplier, self.clipping.norm)
 
     def rehearse(self) -> None:
         """Take a step on made-up rows and forget it, so that what fails raises before it is charged."""
@@ -172,8 +165,6 @@ class TrainingRun:
         )
         if settings.augment is not None:
             known += "; augment changes each row on its own"
-        if settings.sampling == "ordered":
-            known += "; every unit has a place in the passes by a coin of its own"
         if self.checkpoint is not None:
             cut = self.checkpoint.stretches
             known += f"; {cut.spare} times {cut.each} steps that were lost and taken again are priced too"

@@ -12,7 +12,6 @@ from sfumato.deep.batches import FixedBatches, PoissonBatches
 from sfumato.deep.checkpoints import Checkpoint, Stretches
 from sfumato.deep.clipping import FixedNorm, Normalised
 from sfumato.deep.described import describe_settings
-from sfumato.deep.ordered.batches import choose_ordered, require_independent
 from sfumato.errors import UsageError
 from sfumato.privacy.exact import parse_positive, parse_whole
 
@@ -28,8 +27,6 @@ if TYPE_CHECKING:
 
     MakeOptimiser = Callable[..., torch.optim.Optimizer]
 
-_INDEPENDENT = ("poisson", "fixed")
-"""Ways to draw batches in which the noise of every step is drawn by itself."""
 _SMALLEST_NORM, _LARGEST_NORM = 1e-6, 1e6
 """Clipping norms beside which what rounding to zero hides of a gradient, at most 1e-14, is nothing."""
 
@@ -48,7 +45,6 @@ class TrainingSettings:
     rows: int | None = None
     clip: float | str = "auto"
     sampling: str = "poisson"
-    noise: str = "independent"
     optimiser: MakeOptimiser = torch.optim.SGD
     learning_rate: float = 0.5
     schedule: Callable[[torch.optim.Optimizer], Any] | None = None
@@ -77,27 +73,17 @@ def choose_batches(settings: TrainingSettings, declared: int) -> tuple[Batches, 
     steps = settings.steps
     if settings.epochs is not None:
         steps = max(round(settings.epochs * declared / size), 1)
-    if settings.sampling == "ordered":
-        return choose_ordered(settings.noise, size, declared), parse_whole(steps, "steps")
-    require_independent(settings.noise)
     if settings.sampling == "poisson":
         return PoissonBatches(Fraction(size, declared)), parse_whole(steps, "steps")
     if settings.sampling == "fixed":
         return FixedBatches(size, declared), parse_whole(steps, "steps")
-    raise UsageError("SF-E179", "There is no such sampling.", try_='sampling="poisson", "fixed" or "ordered"')
+    raise UsageError("SF-E179", "There is no such sampling.", try_='sampling="poisson" or "fixed"')
 
 
 def choose_checkpoint(settings: TrainingSettings, declared: int, steps: int) -> Checkpoint | None:
     """Return where a run is kept, whose price is for some steps more."""
     if settings.checkpoint is None:
         return None
-    if settings.sampling not in _INDEPENDENT:
-        raise UsageError(
-            "SF-E182",
-            "A run whose steps share their noise has no checkpoints.",
-            why="a step that is taken again would need noise that fits all others",
-            try_="checkpoint=None",
-        )
     cut = Stretches.of(steps, settings.resumes)
     return Checkpoint.at(settings.checkpoint, describe_settings(settings, declared), cut)
 

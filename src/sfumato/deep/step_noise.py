@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -27,13 +27,6 @@ if TYPE_CHECKING:
     """Returns sums with independent Gaussian noise of a deviation on every number."""
 
 
-class StepNoise(Protocol):
-    """Adds noise to the sum of each step, in turn."""
-
-    def release(self, sums: Sequence[Tensor], add: AddNormals) -> list[Tensor]:
-        """Return the sum of the next step with noise."""
-
-
 @dataclass(frozen=True, slots=True)
 class IndependentNoise:
     """Adds fresh Gaussian noise to the sum of clipped gradients of a step.
@@ -51,11 +44,18 @@ class IndependentNoise:
 
     def release(self, sums: Sequence[Tensor], add: AddNormals) -> list[Tensor]:
         """Return the sum of a step with noise."""
-        return release_sums(self, sums, lambda: add(sums, self.multiplier * self.norm), Fraction(self.norm))
+        deviation = self.multiplier * self.norm
+        if not is_recorded():
+            return add(sums, deviation)
+        # An auditor sees all numbers of a step in one row.
+        flat = observed(self, _flatten(sums), Fraction(self.norm), lambda: _flatten(add(sums, deviation)))
+        parts = torch.from_numpy(flat).split([each.numel() for each in sums])
+        return [part.reshape(each.shape).clone() for part, each in zip(parts, sums, strict=True)]
 
     def half_width(self, confidence: Number) -> float:
         """Return a t with P(|noise| ≤ t) ≥ confidence, for every number of a sum."""
-        return normal_half_width(self.multiplier * self.norm, confidence)
+        tail = float((1 - parse_confidence(confidence)) / 2)
+        return -NormalDist().inv_cdf(tail) * self.multiplier * self.norm * (1 + 1e-9)
 
     def expected_error(self) -> float:
         """Return the mean of |noise|."""
@@ -68,27 +68,6 @@ class IndependentNoise:
     def event(self, moved: Fraction) -> Gaussian:
         """Return the price of a step whose sum moves so far."""
         return Gaussian(Fraction(self.multiplier * self.norm) / moved)
-
-
-def normal_half_width(deviation: float, confidence: Number) -> float:
-    """Return a t that a normal number around 0 keeps within with this confidence."""
-    tail = float((1 - parse_confidence(confidence)) / 2)
-    return -NormalDist().inv_cdf(tail) * deviation * (1 + 1e-9)
-
-
-def release_sums(
-    mechanism: Any,
-    sums: Sequence[Tensor],
-    draw: Callable[[], list[Tensor]],
-    sensitivity: Fraction | int,
-    within: Any = None,
-) -> list[Tensor]:
-    """Return what is drawn, past an auditor if there is one, who sees all numbers of a step in one row."""
-    if not is_recorded():
-        return draw()
-    flat = observed(mechanism, _flatten(sums), sensitivity, lambda: _flatten(draw()), within=within)
-    parts = torch.from_numpy(flat).split([each.numel() for each in sums])
-    return [part.reshape(each.shape).clone() for part, each in zip(parts, sums, strict=True)]
 
 
 def _flatten(sums: Sequence[Tensor]) -> NDArray[np.float64]:

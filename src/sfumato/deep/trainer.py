@@ -32,9 +32,9 @@ class Trainer(TrainingSettings):
     Protects : one unit, add/remove, with all of its rows up to `rows_per_unit`; with `sampling="fixed"` one
                that is replaced.
     Costs    : (ε, δ): `steps` Gaussian steps on samples, whose noise `multiplier_` is the least that costs no
-               more, by privacy-loss distributions; with `sampling="ordered"` all steps are one Gaussian.
+               more, by privacy-loss distributions.
                The run is one event, `event_`.
-    Because  : docs/proofs/dp-sgd.md, docs/proofs/dp-ftrl.md
+    Because  : docs/proofs/dp-sgd.md
     Assumes  : the number of units is public, as `rows` declares it; sums and noise in floating point behave
                as real numbers do (idealised arithmetic); how long a step takes is not observed.
     """

@@ -8,8 +8,6 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from sfumato.deep.adapters import add_adapters
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -173,10 +171,6 @@ VECTORS: dict[str, Callable[[], nn.Module]] = {
     "learned slope": lambda: nn.Sequential(nn.Linear(6, 8), nn.PReLU(8), nn.Linear(8, CLASSES)),
     "own parameter": OwnParameter,
     "low rank": LowRank,
-    "adapters": lambda: _adapt(
-        nn.Sequential(nn.Linear(6, 8), nn.ReLU(inplace=True), nn.Linear(8, CLASSES)), "2"
-    ),
-    "adapted twice": lambda: _adapt(Twice(nn.Linear(6, 6))),
     "unused": Unused,
     "linear twice": lambda: Twice(nn.Linear(6, 6)),
     "norm twice": lambda: Twice(nn.LayerNorm(6)),
@@ -210,7 +204,6 @@ IMAGES: dict[str, Callable[[], nn.Module]] = {
         nn.Sequential(nn.Conv2d(3, 4, 3), nn.GroupNorm(2, 4), nn.InstanceNorm2d(4, affine=True), nn.Tanh()), 4
     ),
     "residual": Residual,
-    "adapted residual": lambda: _adapt(Residual(), "norm"),
 }
 SEQUENCES: dict[str, Callable[[], nn.Module]] = {
     "lstm": lambda: Head(nn.LSTM(6, 7, batch_first=True), 7, _last_step),
@@ -223,7 +216,6 @@ SEQUENCES: dict[str, Callable[[], nn.Module]] = {
     "attention, time first": lambda: Attention(batch_first=False),
     "attention across": lambda: Attention(across=True),
     "encoder": lambda: Head(_encoder(), 6, _mean),
-    "adapted encoder": lambda: _adapt(Head(_encoder(), 6, _mean), "last"),
     "line": lambda: Head(nn.Conv1d(5, 4, 3, padding=1), 6, _mean),
 }
 WORDS: dict[str, Callable[[], nn.Module]] = {
@@ -235,14 +227,6 @@ WORDS: dict[str, Callable[[], nn.Module]] = {
     "tied by function": lambda: TiedLanguageModel(by_function=True),
 }
 NAMES = [*VECTORS, *IMAGES, *SEQUENCES, *WORDS]
-
-
-def _adapt(module: nn.Module, *train: str) -> nn.Module:
-    """Return the module with adapters that are not at zero any more."""
-    for each in add_adapters(module, 2, train=train).parameters():
-        if each.requires_grad:
-            nn.init.normal_(each, std=0.3)
-    return module
 
 
 def _freeze(module: nn.Module, name: str) -> nn.Module:

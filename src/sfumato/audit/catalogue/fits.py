@@ -99,11 +99,5 @@ def list_fits() -> list[CatalogueEntry]:
     trainers = [
         CatalogueEntry("deep", "one step", lambda effort, alpha: _train(effort, alpha, steps=1), "torch"),
         CatalogueEntry("deep", "four steps", lambda effort, alpha: _train(effort, alpha, steps=4), "torch"),
-        CatalogueEntry(
-            "deep",
-            "passes in order, correlated noise",
-            lambda effort, alpha: _train(effort, alpha, steps=4, sampling="ordered", noise="blt"),
-            "torch",
-        ),
     ]
     return [*learners, *trainers]

@@ -261,7 +261,7 @@ def _require_small(module: nn.Module) -> None:
             "SF-E181",
             "The module has more weights than a ledger keeps.",
             most=f"{_MOST_BYTES >> 20} MiB",
-            try_="a smaller module, or low-rank adapters beside one that everyone has",
+            try_="a smaller module, or adapters beside frozen weights that everyone has",
         )
 
 
@@ -276,8 +276,8 @@ def _require_target(target: str | None) -> str:
 def _require_sampling(trainer: Trainer, rows: RowSource) -> None:
     """Refuse batches that are priced for other neighbours than the table's."""
     replaced = rows.table.neighbours is Neighbours.REPLACE_ONE
-    priced = ("fixed",) if replaced else ("poisson", "ordered")
-    if trainer.sampling in priced:
+    priced = "fixed" if replaced else "poisson"
+    if trainer.sampling == priced:
         # Batches of a fixed size need all rows of the table, whose number is public.
         whole = isinstance(rows.rows, Scan) and rows.where == Every()
         if whole or not replaced:
@@ -292,7 +292,7 @@ def _require_sampling(trainer: Trainer, rows: RowSource) -> None:
         "SF-E181",
         f"Batches of '{trainer.sampling}' sampling are not offered for this table.",
         neighbours=rows.table.relation,
-        try_=f'sampling="{priced[0]}"',
+        try_=f'sampling="{priced}"',
     )
 
 
