@@ -10,11 +10,11 @@ import psycopg
 import pytest
 from click.testing import CliRunner
 
-from feed_clinic import ADAS, BY_WARD, make_clinic
+from published_clinic import BY_WARD, make_clinic
 from sfumato.cli.main import main
 from sfumato.errors import PolicyError, UsageError
-from sfumato.lab.feeds.listing import find_published_feed
 from sfumato.lab.lab import Lab
+from sfumato.lab.public_tables import find_public_table
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,7 @@ def database(postgres: str) -> Iterator[psycopg.Connection]:
     """The steward's connection; what the test made is gone afterwards."""
     with psycopg.connect(postgres, autocommit=True) as connection:
         yield connection
-        for schema in ("feeds", "other", 'a"b'):
+        for schema in ("published", "other", 'a"b'):
             connection.execute(f"DROP SCHEMA IF EXISTS {quoted(schema)} CASCADE")
         connection.execute("DROP ROLE IF EXISTS bi")
 
@@ -39,64 +39,58 @@ def quoted(name: str) -> str:
 
 def test_a_mirror_holds_what_was_published(lab: Lab, postgres: str, database: psycopg.Connection) -> None:
     before = lab.verify()
-    report = lab.mirror(f"{postgres}#feeds").to_dict()
+    report = lab.mirror(f"{postgres}#published").to_dict()
     assert report == {
-        "schema": "feeds",
+        "schema": "published",
         "written": ["by_ward", "published_2"],
         "unchanged": [],
         "removed": [],
     }
-    rows = database.execute("SELECT * FROM feeds.by_ward").fetchall()
-    feed = find_published_feed(lab, "by_ward")
-    assert rows == [tuple(row.values()) for row in feed.to_arrow().to_pylist()]
-    comment = database.execute("SELECT obj_description('feeds.by_ward'::regclass)").fetchone()[0]
+    rows = database.execute("SELECT * FROM published.by_ward").fetchall()
+    table = find_public_table(lab, "by_ward")
+    assert rows == [tuple(row.values()) for row in table.rows.to_pylist()]
+    comment = database.execute("SELECT obj_description('published.by_ward'::regclass)").fetchone()[0]
     assert BY_WARD in comment
-    assert feed.card.head in comment
+    assert table.head in comment
     types = (
         "SELECT attname, format_type(atttypid, -1) FROM pg_attribute "
         "WHERE attrelid = %s::regclass AND attnum > 0 ORDER BY attnum"
     )
-    assert database.execute(types, ["feeds.published_2"]).fetchall()[:2] == [("day", "date"), ("n", "bigint")]
+    assert database.execute(types, ["published.published_2"]).fetchall()[:2] == [
+        ("day", "date"),
+        ("n", "bigint"),
+    ]
     assert lab.verify() == before
 
 
 def test_what_has_not_changed_is_left_alone(lab: Lab, postgres: str, database: psycopg.Connection) -> None:
-    lab.mirror(f"{postgres}#feeds")
-    written = "SELECT DISTINCT xmin::text FROM feeds.by_ward"
+    lab.mirror(f"{postgres}#published")
+    written = "SELECT DISTINCT xmin::text FROM published.by_ward"
     first = database.execute(written).fetchall()
-    assert lab.mirror(f"{postgres}#feeds").to_dict()["unchanged"] == ["by_ward", "published_2"]
+    assert lab.mirror(f"{postgres}#published").to_dict()["unchanged"] == ["by_ward", "published_2"]
     assert database.execute(written).fetchall() == first
-    database.execute("CREATE VIEW public.on_a_mirror AS SELECT n FROM feeds.by_ward")
+    database.execute("CREATE VIEW public.on_a_mirror AS SELECT n FROM published.by_ward")
     lab.publish(BY_WARD, epsilon=0.21, name="by_ward")
-    report = lab.mirror(f"{postgres}#feeds").to_dict()
+    report = lab.mirror(f"{postgres}#published").to_dict()
     assert (report["written"], report["unchanged"]) == (["by_ward"], ["published_2"])
     assert database.execute(written).fetchall() != first
     database.execute("DROP VIEW public.on_a_mirror")
 
 
-def test_feeds_of_named_analysts_are_mirrored_too(
-    lab: Lab, postgres: str, database: psycopg.Connection
-) -> None:
-    assert "ada_costly" in lab.mirror(f"{postgres}#feeds", analysts=["ada", "bob"]).to_dict()["written"]
-    comment = database.execute("SELECT obj_description('feeds.ada_costly'::regclass)").fetchone()[0]
-    assert ADAS in comment
-    assert lab.mirror(f"{postgres}#feeds").to_dict()["removed"] == ["ada_costly"]
-
-
 def test_the_reader_can_read_and_nothing_else(lab: Lab, postgres: str, database: psycopg.Connection) -> None:
-    lab.mirror(f"{postgres}#feeds", reader="bi")
+    lab.mirror(f"{postgres}#published", reader="bi")
     lab.publish(BY_WARD, epsilon=0.22, name="by_ward")
-    lab.mirror(f"{postgres}#feeds", reader="bi")
+    lab.mirror(f"{postgres}#published", reader="bi")
     database.execute("SET ROLE bi")
-    assert database.execute("SELECT count(*) FROM feeds.by_ward").fetchone() == (4,)
+    assert database.execute("SELECT count(*) FROM published.by_ward").fetchone() == (3,)
     for change in (
-        "DELETE FROM feeds.by_ward",
-        "INSERT INTO feeds.by_ward (n) VALUES (1)",
-        "UPDATE feeds.by_ward SET n = 1",
-        "TRUNCATE feeds.by_ward",
-        "DROP TABLE feeds.by_ward",
-        "CREATE TABLE feeds.mine (n int)",
-        "COMMENT ON TABLE feeds.by_ward IS 'mine'",
+        "DELETE FROM published.by_ward",
+        "INSERT INTO published.by_ward (n) VALUES (1)",
+        "UPDATE published.by_ward SET n = 1",
+        "TRUNCATE published.by_ward",
+        "DROP TABLE published.by_ward",
+        "CREATE TABLE published.mine (n int)",
+        "COMMENT ON TABLE published.by_ward IS 'mine'",
     ):
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
             database.execute(change)
@@ -113,41 +107,39 @@ def test_a_schema_of_others_is_refused(
         with pytest.raises(PolicyError, match="SF-F111"):
             lab.mirror(address)
     assert database.execute("SELECT n FROM other.precious").fetchone() == (1,)
-    lab.mirror(f"{postgres}#feeds")
+    lab.mirror(f"{postgres}#published")
     with pytest.raises(PolicyError, match="SF-F111"):  # a mirror of another lab
-        make_clinic(tmp_path / "second").mirror(f"{postgres}#feeds")
+        make_clinic(tmp_path / "second").mirror(f"{postgres}#published")
     lab.mirror(f"{postgres}#a%22b")
-    assert database.execute('SELECT count(*) FROM "a""b".by_ward').fetchone() == (4,)
+    assert database.execute('SELECT count(*) FROM "a""b".by_ward').fetchone() == (3,)
 
 
 def test_a_failure_leaves_the_old_tables(lab: Lab, postgres: str, database: psycopg.Connection) -> None:
-    lab.mirror(f"{postgres}#feeds", analysts=["ada"])
-    database.execute("CREATE VIEW other_view AS SELECT n FROM feeds.ada_costly")
+    lab.mirror(f"{postgres}#published")
+    database.execute("CREATE TABLE published.stale AS SELECT 1 AS n")
+    database.execute("CREATE VIEW other_view AS SELECT n FROM published.stale")
     lab.publish(BY_WARD, epsilon=0.23, name="by_ward")
-    before = database.execute("SELECT * FROM feeds.by_ward").fetchall()
+    before = database.execute("SELECT * FROM published.by_ward").fetchall()
     with pytest.raises(PolicyError, match="SF-F112"):
-        lab.mirror(f"{postgres}#feeds")  # would drop what the view needs
-    assert database.execute("SELECT * FROM feeds.by_ward").fetchall() == before
+        lab.mirror(f"{postgres}#published")  # would drop what the view needs
+    assert database.execute("SELECT * FROM published.by_ward").fetchall() == before
     database.execute("DROP VIEW other_view")
 
 
 def test_wrong_addresses(lab: Lab, postgres: str, database: psycopg.Connection) -> None:
-    for address in ("", "feeds", "http://x#y", None, 3):
+    for address in ("", "published", "http://x#y", None, 3):
         with pytest.raises(UsageError, match="SF-F110"):
             lab.mirror(address)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="SF-C209"):
-        lab.mirror("postgresql://nobody@/none?host=/nowhere#feeds")
+        lab.mirror("postgresql://nobody@/none?host=/nowhere#published")
     database.execute("CREATE ROLE bi LOGIN")
     with pytest.raises(PolicyError, match="SF-F113"):
-        lab.mirror(postgres.replace("postgres@", "bi@") + "#feeds")
+        lab.mirror(postgres.replace("postgres@", "bi@") + "#published")
 
 
 def test_the_command(lab: Lab, postgres: str, database: psycopg.Connection) -> None:
-    options = ["mirror", f"{postgres}#feeds", "--lab", str(lab.folder)]
-    done = CliRunner().invoke(main, [*options, "--analyst", "ada", "--json"])
+    options = ["mirror", f"{postgres}#published", "--lab", str(lab.folder)]
+    done = CliRunner().invoke(main, [*options, "--json"])
     assert done.exit_code == 0, done.output
-    assert json.loads(done.output)["written"] == ["by_ward", "published_2", "ada_costly"]
-    assert (
-        "unchanged: by_ward, published_2, ada_costly"
-        in CliRunner().invoke(main, [*options, "--analyst", "ada"]).output
-    )
+    assert json.loads(done.output)["written"] == ["by_ward", "published_2"]
+    assert "unchanged: by_ward, published_2" in CliRunner().invoke(main, options).output

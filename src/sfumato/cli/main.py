@@ -22,7 +22,7 @@ from sfumato.cli import (
 )
 from sfumato.cli.machine import completion, doctor
 from sfumato.cli.output import CodedGroup
-from sfumato.cli.work import charges, feeds, packages, requests
+from sfumato.cli.work import charges, mirror, packages, requests
 
 
 @click.group(cls=CodedGroup, context_settings={"help_option_names": ["-h", "--help"]})
@@ -65,7 +65,7 @@ main.add_command(streams.stream)
 main.add_command(surveys.survey)
 main.add_command(ledger.ledger)
 main.add_command(attacks.attack)
-main.add_command(feeds.mirror)
+main.add_command(mirror.mirror)
 main.add_command(audits.audit)
 main.add_command(plans.plan)
 main.add_command(fits.fit)

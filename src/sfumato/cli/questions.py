@@ -185,7 +185,7 @@ def _ask_together(releases: tuple[Release, ...], target: Path | None, as_json: b
 @click.command()
 @click.argument("sql")
 @lab_option
-@click.option("--name", help="Name under which feeds and mirrors have the answer, such as visits_by_ward.")
+@click.option("--name", help="Name under which files and mirrors have the answer, such as visits_by_ward.")
 @spend_options
 @as_json
 def publish(sql: str, folder: str, as_json: bool, name: str | None, spend: dict[str, Any]) -> None:

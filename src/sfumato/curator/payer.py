@@ -80,10 +80,6 @@ class LabAccess(Protocol):
         """Where synthetic tables that were published lie. They are public."""
 
     @property
-    def feeds_file(self) -> Path:
-        """Where answers are kept as feeds, each for whoever paid."""
-
-    @property
     def contents(self) -> CatalogContents:
         """All that the catalog says now: the same object until it changes."""
 

@@ -513,19 +513,14 @@ CODES: dict[str, str] = {
     "SF-U110": "Events are converted to and from dp-accounting and OpenDP where both sides mean the same by them. What has no counterpart is refused; state it as an (ε, δ), a ρ or a Rényi curve instead.",
     "SF-U111": "A profile is drawn up to the ε at which δ is small. Where no ε is finite at that δ, as beside a δ that is paid anyway, a larger least δ can be drawn.",
     "SF-U104": "Some options of `sfumato synth` do not go together; `sfumato synth --help` says what each is for.",
-    # feeds
-    "SF-F101": "A feed has a name that is a plain word in URLs and in SQL: small letters, digits and underscores, beginning with a letter.",
-    "SF-F103": "There is no feed of this name, or it is not for you: feeds of what was published are for everyone, others for the analyst who paid and for the steward. Both cases say the same.",
-    "SF-F104": "A feed is a table. Answers of SQL questions and frames are; models and streams have addresses of their own.",
-    "SF-F105": "The number of feeds that one analyst keeps is limited. Answers stay in the ledger whether or not they are kept as feeds.",
-    "SF-F106": "Feeds give answers that were paid for, and ask nothing new. Release the question at this price first; the same question and price is then free.",
+    # published files and mirrors
+    "SF-F101": "The name of a publication is a plain word in URLs and in SQL: small letters, digits and underscores, beginning with a letter.",
+    "SF-F103": "Nothing is published under this name. `/published` lists what is.",
     "SF-F110": "A mirror is a schema of a PostgreSQL database. Its address has this form, with the schema after #.",
     "SF-F111": "A mirror replaces all tables of its schema, so it only writes to a schema that it made itself. Name one that does not exist yet.",
     "SF-F112": "The database failed or refused while the mirror was written. All of it is one transaction, so nothing has changed there.",
     "SF-F113": "The role in the mirror's address lacks a right. It needs to create its schema once, and the reader's role if that does not exist.",
-    "SF-F120": "The address of a feed ends with the format: .csv, .parquet or .json. OData has the address /feeds/odata.",
-    "SF-F121": "A $filter compares columns of the feed with texts in quotes, numbers, dates such as 2026-01-31, true, false and null, by eq, ne, gt, ge, lt, le and in, joined by and, or and not. contains, startswith, endswith, tolower, toupper, trim, length, year, month and day are known.",
-    "SF-F122": "Feeds understand the query options $select, $filter, $orderby, $top, $skip, $count and $format of OData, each once.",
+    "SF-F120": "The address of a published table ends with the format: .csv, .parquet or .json.",
     # a lab on another machine, and long work
     "SF-W150": "A token that travels over plain http can be read on the way. Use https, or insecure=True where the network itself is encrypted, such as a tunnel.",
     "SF-W151": "Aggregates and expressions are sent as JSON of a closed list of forms. sf.connect writes them; by hand, name a function such as mean with its arguments.",

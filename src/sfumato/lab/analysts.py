@@ -178,10 +178,6 @@ class GrantedLab:
         return self.lab.synthetic_folder
 
     @property
-    def feeds_file(self) -> Path:
-        return self.lab.feeds_file
-
-    @property
     def contents(self) -> CatalogContents:
         return self.lab.contents
 

@@ -21,7 +21,6 @@ from sfumato.files.durable import create_private_file, create_private_folder, lo
 from sfumato.lab.analysts import GrantedLab, grant_quota, has_quota, list_analysts, revoke_quota
 from sfumato.lab.backup import back_up
 from sfumato.lab.budget_view import BudgetView, list_populations, view_budget
-from sfumato.lab.feeds.naming import require_feed_name
 from sfumato.lab.folder import (
     DRAFT,
     KEY,
@@ -31,6 +30,7 @@ from sfumato.lab.folder import (
     require_lab,
     require_vacant,
 )
+from sfumato.lab.publication_names import require_publication_name
 from sfumato.lab.published import list_publications
 from sfumato.lab.session import Session
 from sfumato.lab.surveys.desk import SurveyDesk
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from sfumato.engines.limits import RunLimits
     from sfumato.engines.router import EngineRouter
     from sfumato.lab.analysts import Analyst
-    from sfumato.lab.feeds.mirror import MirrorReport
+    from sfumato.lab.mirror import MirrorReport
     from sfumato.lab.published import Published
     from sfumato.lab.synthetic.published_table import PublishedTable
     from sfumato.ledger.api import Verified
@@ -122,7 +122,7 @@ class Lab(TableDesk, WorkDesk, SurveyDesk):
     def publish(self, asked: Any, **more: Any) -> Release | PublishedTable:
         """Release a question once for all: the steward pays, and everyone may read the answer for nothing.
 
-        `name` is where feeds and mirrors have the answer; whatever is published later under it takes its
+        `name` is where files and mirrors have the answer; whatever is published later under it takes its
         place there.
         A `sf.synth.Marginals` is fitted on `columns` of `table`, unless it was fitted in this lab before, and
         one synthetic table of so many rows is kept with its card: the same file for everyone, whatever
@@ -141,7 +141,7 @@ class Lab(TableDesk, WorkDesk, SurveyDesk):
     def _publish_question(
         self, sql: str, *, hostile: bool = False, name: str | None = None, **spend: Unpack[Spending]
     ) -> Release:
-        named = None if name is None else require_feed_name(name)  # before anything is charged
+        named = None if name is None else require_publication_name(name)  # before anything is charged
         release = self.session(hostile=hostile).question(sql).release(**spend)
         asked = {name: value for name, value in spend.items() if value is not None}
         # What was declared is kept beside the question: its answer stays readable when tables change.
@@ -155,18 +155,16 @@ class Lab(TableDesk, WorkDesk, SurveyDesk):
         """Return what was published, questions first; `.read()` gives the answer or the synthetic table."""
         return list_publications(self)
 
-    def mirror(
-        self, address: str, *, analysts: Iterable[str] = (), reader: str | None = None
-    ) -> MirrorReport:
+    def mirror(self, address: str, *, reader: str | None = None) -> MirrorReport:
         """Write what was published into a schema of a PostgreSQL database, for tools that read SQL.
 
-        `address` is postgresql://user@host/database#schema. Answers that these analysts keep as feeds are
-        written too. `reader` is a role that may read the tables and nothing else; it is made if need be.
-        What has not changed is left alone, so this can run as often as you like. It costs nothing.
+        `address` is postgresql://user@host/database#schema. `reader` is a role that may read the tables and
+        nothing else; it is made if need be. What has not changed is left alone, so this can run as often as
+        you like. It costs nothing.
         """
-        from sfumato.lab.feeds.mirror import mirror_feeds
+        from sfumato.lab.mirror import mirror_publications
 
-        return mirror_feeds(self, address, tuple(analysts), reader)
+        return mirror_publications(self, address, reader)
 
     def grant(
         self,
@@ -254,11 +252,6 @@ class Lab(TableDesk, WorkDesk, SurveyDesk):
     def synthetic_folder(self) -> Path:
         """Where synthetic tables that were published lie."""
         return self.folder / "synthetic"
-
-    @property
-    def feeds_file(self) -> Path:
-        """Where released answers are kept as feeds."""
-        return self.folder / "feeds.sqlite"
 
     def create_beside(self, folder: Path) -> Lab:
         """Make a new lab, such as one of stand-ins to rehearse in."""

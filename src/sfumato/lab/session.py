@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from sfumato.curator.catalog.description import PublicFacts
     from sfumato.curator.hostile.reading import SlotReader, WatchedReader
     from sfumato.curator.payer import LabAccess, Spending
-    from sfumato.lab.feeds.feed import Feed
     from sfumato.lab.graph import Graph
     from sfumato.lab.partition import Partition
     from sfumato.lab.published import Published
@@ -231,27 +230,6 @@ class Session(ModelDesk):
     def published(self) -> tuple[Published | PublishedTable, ...]:
         """Return what the steward published: answers and synthetic tables can be read for nothing."""
         return list_publications(self._lab)
-
-    def feed(self, name: str, sql: str, **spending: Unpack[Spending]) -> Feed:
-        """Release a question and keep the answer under a name, for programs that fetch it again.
-
-        It costs what `sql(…).release(…)` costs, and fetching it costs nothing. A later answer under the same
-        name takes its place.
-        """
-        from sfumato.curator.catalog.publications import write_spend
-        from sfumato.lab.feeds.naming import require_feed_name
-        from sfumato.lab.feeds.shelf import FeedShelf
-
-        named = require_feed_name(name)  # before anything is charged
-        answer = self.sql(sql).release(**spending)
-        spend = write_spend({each: value for each, value in spending.items() if value is not None})
-        return FeedShelf(self._lab.feeds_file).keep_answer(self._analyst, answer, sql, named, spend)
-
-    def feeds(self) -> tuple[Feed, ...]:
-        """Return the feeds that this session may read: its own, and those of what was published."""
-        from sfumato.lab.feeds.listing import list_published_feeds, list_released_feeds
-
-        return (*list_released_feeds(self._lab, self._analyst), *list_published_feeds(self._lab))
 
     def watch_rounds(self, report: Callable[[float], None]) -> Session:
         """Return this hostile session, which reports the slot of each round once its reply has left.

@@ -3,17 +3,17 @@
 Every route names its roles with `allow`. A wrong, an expired and a revoked token get the same answer.
 """
 
-import base64
 import hashlib
 import hmac
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fastapi import Depends, Request
 from fastapi.concurrency import run_in_threadpool
 
+from sfumato.curator.payer import no_quota_error
 from sfumato.errors import PolicyError
+from sfumato.lab.analysts import has_quota
 from sfumato.server.context import ServerContext, get_context
 from sfumato.server.people import Role
 from sfumato.server.problems import SignInNeededError
@@ -21,6 +21,7 @@ from sfumato.server.problems import SignInNeededError
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from sfumato.lab.lab import Lab
     from sfumato.lab.session import Session
 
 __all__ = [
@@ -29,9 +30,11 @@ __all__ = [
     "allow",
     "cookie_name",
     "make_csrf_token",
+    "may_read_answers",
     "names_own_origin",
     "open_session",
     "open_session_if_any",
+    "require_reader",
 ]
 
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -103,6 +106,21 @@ def open_session_if_any(context: ServerContext, visitor: Visitor) -> "Session | 
         return None
 
 
+def may_read_answers(lab: "Lab", analyst: str | None) -> bool:
+    """Return whether an analyst still has a quota; a steward reads all.
+
+    Whoever was revoked does not read what they once paid for: a revoked token and a revoked quota mean that
+    the steward wants them to see no more.
+    """
+    return analyst is None or has_quota(lab, analyst)
+
+
+def require_reader(lab: "Lab", analyst: str | None) -> None:
+    """Refuse an analyst from whom every quota was taken away."""
+    if not may_read_answers(lab, analyst):
+        raise no_quota_error(analyst)
+
+
 def cookie_name(context: ServerContext) -> str:
     """Return the name of the cookie of people who signed in; browsers bind __Host- to this very host."""
     return "__Host-sfumato" if context.settings.is_secure else "sfumato"
@@ -122,7 +140,7 @@ async def _find_visitor(request: Request, context: ServerContext) -> Visitor:
         return Visitor(_PUBLIC, Role.PUBLIC)
     context.rates.require_patience(address)
     if sent is not None:
-        token = _read_token(sent, feed=request.url.path.startswith("/feeds"))
+        token = _read_token(sent)
         person = await run_in_threadpool(context.people.find_holder, token)
     else:
         person = await run_in_threadpool(context.people.find_holder, cookie or "", "page")
@@ -136,18 +154,10 @@ async def _find_visitor(request: Request, context: ServerContext) -> Visitor:
     return Visitor(person.name, person.role, csrf)
 
 
-def _read_token(sent: str, *, feed: bool) -> str:
-    """Return the token of an Authorization header, or an empty text.
-
-    Feeds take it as the password of any name too: that is all that spreadsheets can send.
-    """
+def _read_token(sent: str) -> str:
+    """Return the token of an Authorization header, or an empty text."""
     kind, _, token = sent.partition(" ")
-    if kind.lower() == "bearer":
-        return token
-    if feed and kind.lower() == "basic":
-        with suppress(ValueError):
-            return base64.b64decode(token, validate=True).decode().partition(":")[2]
-    return ""
+    return token if kind.lower() == "bearer" else ""
 
 
 async def _require_own_page(request: Request, visitor: Visitor) -> None:

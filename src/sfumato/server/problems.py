@@ -129,9 +129,7 @@ def answer_problem(request: Request, problem: SfumatoError, status: int | None =
     code = status or find_status(problem)
     headers = {"Cache-Control": "no-store"}
     if code == 401:
-        # Spreadsheets ask people for a name and a password, and send the token as the latter.
-        feed = request.url.path.startswith("/feeds/")
-        headers["WWW-Authenticate"] = 'Basic realm="sfumato", charset="UTF-8"' if feed else "Bearer"
+        headers["WWW-Authenticate"] = "Bearer"
     if code in (429, 503):
         headers["Retry-After"] = "1"
     if not wants_page(request):

@@ -5,14 +5,12 @@ Every function takes a session, or a context and a visitor, and plain values.
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
-from sfumato.errors import PolicyError, SfumatoError, UsageError
+from sfumato.errors import PolicyError, UsageError
 from sfumato.lab.query import Query, TunedQuery, require_query
-from sfumato.server.access import open_session
+from sfumato.server.access import may_read_answers, open_session, require_reader
 from sfumato.server.equal_requests import ask_alone
-from sfumato.server.feeds.reading import keep_released, may_read_answers, require_reader
 from sfumato.server.replaying import replay_graph, replay_question
 from sfumato.server.wire import (
     BoundedBody,
@@ -173,7 +171,6 @@ def release_question(
         release = question.release(key=key, **parse_spending(spend))
         answer = write_release(release)
         _keep(context, visitor, asked, spend, answer)
-    _give_address(context, visitor, release, asked, spend)
     return answer
 
 
@@ -187,7 +184,6 @@ def refine_release(
         release = _read_again(context, session, kept).refine(key=key, **parse_spending(spend))
         answer = write_release(release)
         _keep(context, visitor, QuestionBody(**kept.question), spend, answer, refines=entry)
-    _give_address(context, visitor, release, QuestionBody(**kept.question), spend, how="refined")
     return answer
 
 
@@ -233,24 +229,6 @@ def _read_again(context: ServerContext, session: Session, kept: KeptRelease) -> 
             try_="ask the question again",
         )
     return found
-
-
-def _give_address(
-    context: ServerContext,
-    visitor: Visitor,
-    release: Any,
-    asked: SingleQuestionBody,
-    spend: SpendBody,
-    *,
-    how: str = "",
-) -> None:
-    """Let an answer be fetched by its entry. One that is no table has no address, and is still given."""
-    if isinstance(asked, QuestionBody) and asked.together is not None:
-        for part, own in zip(asked.together, release, strict=True):
-            _give_address(context, visitor, own, part, spend, how="asked together")
-        return
-    with suppress(SfumatoError):
-        keep_released(context, visitor, release, asked, spend, how=how)
 
 
 def _keep(

@@ -99,13 +99,11 @@ def check_answer(answer: Any, seen: Counter[int]) -> None:
 
 
 def read_code(answer: Any) -> str | None:
-    """Return the code of a refusal, which has one form for programs, one for OData and one for people."""
+    """Return the code of a refusal, which has one form for programs and one for people."""
     kind = answer.headers["content-type"]
     if kind.startswith("text/html"):
         found = re.search(r"SF-[A-Z]\d{3}", answer.text)
         return None if found is None else found[0]
-    if "odata" in kind:
-        return str(answer.json()["error"]["code"])
     assert kind == "application/problem+json"
     return str(answer.json()["code"])
 

@@ -293,7 +293,7 @@ def test_a_member_of_a_team_asks_with_its_quota(clinic: ServedClinic) -> None:
     def send(method: str, path: str, **more: Any) -> Any:
         return clinic.client.request(method, path, headers=headers, **more)
 
-    for path in ("/", "/ask", "/tables", "/models", "/synthetic", "/streams", "/requests", "/feeds"):
+    for path in ("/", "/ask", "/tables", "/models", "/synthetic", "/streams", "/requests", "/published"):
         assert send("GET", path).status_code == 200, path
     assert "You have no quota yet" in send("GET", "/ask").text
     clinic.lab.grant("falls", epsilon=2, members=["emmy"])
@@ -305,7 +305,7 @@ def test_a_member_of_a_team_asks_with_its_quota(clinic: ServedClinic) -> None:
     team = next(each for each in clinic.lab.analysts() if each.name == "falls")
     assert next(each for each in team.quotas if "patient_id" in each.name).left_epsilon == 1.5
     entry = done.headers["location"].rpartition("/")[2]
-    assert send("GET", f"/feeds/released/entry_{entry}.csv").status_code == 200
+    assert send("GET", f"/releases/{entry}/answer.csv").status_code == 200
     # Whoever has left the team is refused before anything is charged.
     before = clinic.lab.verify().charges
     clinic.lab.revoke("emmy")

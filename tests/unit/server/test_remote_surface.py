@@ -105,19 +105,6 @@ def test_a_plan_costs_nothing_and_is_the_same(clinic: LoopbackClinic, remote: Re
         remote.plan([], epsilon=0.1)
 
 
-def test_a_feed_is_kept_and_read_again(clinic: LoopbackClinic, remote: RemoteSession) -> None:
-    made = remote.feed("by_ward", COUNT, epsilon=0.25)
-    charges = clinic.lab.ledger.verify().charges
-    local = next(each for each in clinic.lab.session("ada").feeds() if each.name == "by_ward")
-    assert (made, made.to_arrow()) == (local, local.to_arrow())
-    assert {each.name for each in remote.feeds()} == {each.name for each in clinic.lab.session("ada").feeds()}
-    assert remote.feed("by_ward", COUNT, epsilon=0.25).digest == made.digest
-    assert clinic.lab.ledger.verify().charges == charges
-    with pytest.raises(SfumatoError, match="SF-F101"):
-        remote.feed("not a name!", "SELECT COUNT(*) AS n FROM visits WHERE age > 3", epsilon=0.25)
-    assert clinic.lab.ledger.verify().charges == charges
-
-
 def test_parts_are_asked_each_its_own(clinic: LoopbackClinic, remote: RemoteSession) -> None:
     def ask(session: Any) -> Any:
         parts = session.table("visits").partition("ward")

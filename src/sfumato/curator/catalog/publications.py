@@ -33,7 +33,7 @@ class Publication:
     """What was declared then about the tables that it is about: an answer is read by it, whatever came
     later. Older files do not say."""
     name: str | None = None
-    """What the steward calls it, for feeds and mirrors; None where nothing was said."""
+    """What the steward calls it, for files and mirrors; None where nothing was said."""
 
     @property
     def key(self) -> tuple[str, tuple[tuple[str, str], ...]]:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from psycopg import Connection
 
 FORM = "postgresql://user@host/database#schema"
-DEFAULT_SCHEMA = "sfumato_feeds"
+DEFAULT_SCHEMA = "sfumato_published"
 COLUMN_TYPES = {
     "int64": "bigint",
     "double": "double precision",

@@ -16,7 +16,6 @@ from sfumato.lab.remote.answers import (
     read_receipt,
 )
 from sfumato.lab.remote.connection import Connection, quote_path
-from sfumato.lab.remote.feeds import read_feed
 from sfumato.lab.remote.frames import RemoteFrame, RemoteGraph, encode_rows
 from sfumato.lab.remote.models import RemoteModels
 from sfumato.lab.remote.publications import list_remote_publications
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
     from sfumato.curator.catalog.description import TableDescription, TableListing
     from sfumato.curator.payer import Spending
     from sfumato.lab.bounds.tuning import PickedBounds
-    from sfumato.lab.feeds.feed import Feed
     from sfumato.lab.remote.jobs import RemoteJob
     from sfumato.lab.remote.publications import RemotePublication
     from sfumato.lab.remote.work import RemoteRequest
@@ -112,25 +110,6 @@ class RemoteSession:
         """Return what this analyst asked the steward for, with the answers, oldest first."""
         found = self._connection.get("/api/requests").read_json()["requests"]
         return tuple(read_request(each, self._connection) for each in found)
-
-    def feed(self, name: str, sql: str, **spending: Unpack[Spending]) -> Feed:
-        """Release a question and keep the answer under a name, for programs that fetch it again.
-
-        It costs what `sql(…).release(…)` costs, and fetching it costs nothing. A later answer under the same
-        name takes its place.
-        """
-        from sfumato.lab.feeds.naming import require_feed_name
-
-        named = require_feed_name(name)  # before anything is charged
-        asked = self.sql(sql)
-        asked.release(**spending)
-        body = {"name": named, "question": asked.question, "spend": encode_spending(spending)}
-        return read_feed(self._connection.post("/api/feeds", body), self._connection)
-
-    def feeds(self) -> tuple[Feed, ...]:
-        """Return the feeds that this session may read: its own, and those of what was published."""
-        found = self._connection.get("/feeds").read_json()["feeds"]
-        return tuple(read_feed(each, self._connection) for each in found)
 
     def rehearse(self, folder: str | Path | None = None, *, rows: int | None = None) -> Session:
         """Return a session on a lab of stand-ins on this machine, with the same declarations and budgets.

@@ -5,6 +5,7 @@ Handlers read the request, call a function that the pages call too, and write it
 
 from fastapi import APIRouter
 
+from sfumato.server import published_files
 from sfumato.server.api import (
     catalog,
     charges,
@@ -22,7 +23,6 @@ from sfumato.server.api import (
     tables,
     visitors,
 )
-from sfumato.server.feeds import routes as feeds
 
 ROUTERS: tuple[APIRouter, ...] = (
     visitors.router,
@@ -40,6 +40,6 @@ ROUTERS: tuple[APIRouter, ...] = (
     requests.router,
     charges.router,
     packages.router,
-    feeds.router,
+    published_files.router,
 )
 """Every router of the API."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import PolicyError
-from sfumato.server.access import Role, open_session
-from sfumato.server.feeds.reading import may_read_answers, require_reader
+from sfumato.server.access import Role, may_read_answers, open_session, require_reader
 from sfumato.server.jobs.store import JobState
 from sfumato.server.jobs.tasks import check_sent
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import PolicyError
-from sfumato.lab.feeds.naming import require_feed_name
+from sfumato.lab.publication_names import require_publication_name
 from sfumato.lab.published import Published
 from sfumato.lab.synthetic.published_table import PublishedTable
 from sfumato.server.access import open_session
@@ -42,7 +42,7 @@ def publish_question(
 ) -> dict[str, Any]:
     """Charge the population once for a question and publish its answer, as in a hostile session.
 
-    Feeds have it under the name, if one is given.
+    Files and mirrors have it under the name, if one is given.
     """
     return write_release(context.lab.publish(sql, hostile=True, name=name, **parse_spending(spend)))
 
@@ -51,7 +51,7 @@ def publish_generator(
     context: ServerContext, visitor: Visitor, fit: str, rows: int, name: str | None = None
 ) -> PublishedTable:
     """Publish rows of a generator that a job fitted. It is rebuilt from the ledger, so nothing is charged."""
-    named = None if name is None else require_feed_name(name)
+    named = None if name is None else require_publication_name(name)
     found = find_fit(context.jobs, fit, None)
     generator = rebuild_generator(open_session(context, visitor), found)
     return context.lab.publish(generator, rows=rows, name=named)
@@ -61,7 +61,7 @@ def publish_twin(
     context: ServerContext, table: str, rows: int, rho: Number | None = None, name: str | None = None
 ) -> PublishedTable:
     """Publish a stand-in for a table: of what is declared, or with marginals that ρ buys once for all."""
-    named = None if name is None else require_feed_name(name)
+    named = None if name is None else require_publication_name(name)
     return context.lab.publish(Twin(rho=rho), table=table, rows=rows, name=named)
 
 

@@ -1,4 +1,4 @@
-"""Names of feeds and of their columns, such that every tool can use them unquoted."""
+"""Names of publications and of their columns, such that every tool can use them unquoted."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ LONGEST_NAME = 60
 _NAME = re.compile(rf"[a-z][a-z0-9_]{{0,{LONGEST_NAME - 1}}}", re.ASCII)
 
 
-def require_feed_name(name: Any) -> str:
-    """Return the name of a feed, or refuse one that is no plain word in URLs and in SQL."""
+def require_publication_name(name: Any) -> str:
+    """Return the name of a publication, or refuse one that is no plain word in URLs and in SQL."""
     if isinstance(name, str) and _NAME.fullmatch(name):
         return name
     raise UsageError(
         "SF-F101",
-        f"A feed's name has at most {LONGEST_NAME} small letters, digits and _, and begins with a letter.",
+        f"The name of a publication has at most {LONGEST_NAME} small letters, digits and _, a letter first.",
         try_="visits_by_ward",
     )
 
 
 def simplify_name(text: str) -> str:
-    """Return the name of a feed that is nearest to a text; long ones end with a part of their hash."""
+    """Return the name that is nearest to a text; long ones end with a part of their hash."""
     plain = re.sub(r"[^a-z0-9_]+", "_", text.lower()).strip("_")
     named = plain if plain[:1].isalpha() else f"t_{plain}"
     if len(named) <= LONGEST_NAME:

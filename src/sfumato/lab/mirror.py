@@ -1,4 +1,4 @@
-"""Feeds as tables of a PostgreSQL schema, which any tool can read that speaks SQL."""
+"""Publications as tables of a PostgreSQL schema, which any tool can read that speaks SQL."""
 
 from __future__ import annotations
 
@@ -6,15 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sfumato.engines.postgres.mirror import MirrorTable, write_mirror
-from sfumato.lab.feeds.listing import list_published_feeds, list_released_feeds
-from sfumato.lab.feeds.naming import make_unique, simplify_name
+from sfumato.lab.public_tables import list_public_tables
+from sfumato.lab.publication_names import make_unique
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from sfumato.curator.payer import LabAccess
     from sfumato.engines.postgres.mirror import MirrorChanges
-    from sfumato.lab.feeds.feed import Feed
+    from sfumato.lab.public_tables import PublicTable
 
 _LONGEST = 63
 """Bytes after which PostgreSQL cuts a name off."""
@@ -48,28 +46,20 @@ class MirrorReport:
         }
 
 
-def mirror_feeds(lab: LabAccess, address: str, analysts: tuple[str, ...], reader: str | None) -> MirrorReport:
-    """Write every published feed, and those of these analysts, into the schema that an address names."""
-    tables = [_make_table(name, feed) for name, feed in _name_tables(lab, analysts)]
+def mirror_publications(lab: LabAccess, address: str, reader: str | None) -> MirrorReport:
+    """Write every publication into the schema that an address names."""
+    tables = [_make_table(each) for each in list_public_tables(lab)]
     return MirrorReport(write_mirror(address, lab.ledger.read_identity(), tables, reader))
 
 
-def _name_tables(lab: LabAccess, analysts: tuple[str, ...]) -> Iterator[tuple[str, Feed]]:
-    feeds = list(list_published_feeds(lab))
-    names = [feed.name for feed in feeds]
-    for analyst in dict.fromkeys(analysts):
-        for feed in list_released_feeds(lab, analyst):
-            feeds.append(feed)
-            names.append(simplify_name(f"{analyst}_{feed.name}"))
-    return zip(make_unique(names), feeds, strict=True)
-
-
-def _make_table(name: str, feed: Feed) -> MirrorTable:
-    """Return a feed as a table. Its comment holds the hash of its rows, so that a change is noticed."""
-    rows = feed.to_arrow()
-    notes = "".join(f"\nNot covered by the intervals: {note}" for note in feed.card.notes)
-    comment = f"{feed.card.sentence}{notes}\nsha256 {feed.digest}"
-    return MirrorTable(name, rows.rename_columns(make_unique(map(_shorten, rows.column_names))), comment)
+def _make_table(table: PublicTable) -> MirrorTable:
+    """Return a publication as a table. Its comment holds the hash of its rows: a change is noticed by it."""
+    rows = table.rows
+    notes = "".join(f"\nNot covered by the intervals: {note}" for note in table.notes)
+    comment = f"{table.sentence}{notes}\nsha256 {table.digest}"
+    return MirrorTable(
+        table.name, rows.rename_columns(make_unique(map(_shorten, rows.column_names))), comment
+    )
 
 
 def _shorten(name: str) -> str:
