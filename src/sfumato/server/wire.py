@@ -153,6 +153,7 @@ class ReleaseBody(AnswerBody):
     columns: dict[str, list[Any]] | None = None
     interval: dict[str, list[Any]] | None = None
     bias: list[str] | None = None
+    hidden_groups: int | None = None
     receipt: dict[str, Any] | None = None
     text: str
 

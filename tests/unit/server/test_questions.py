@@ -29,7 +29,9 @@ def test_a_release_is_charged_once_and_kept(clinic: ServedClinic) -> None:
     # No other test spends this ε on the same question.
     first = clinic.ask(epsilon=0.53, key="one").json()
     again = clinic.ask(epsilon=0.53, key="one").json()
-    assert first["columns"]["ward"] == ["A", "B", "C", None]
+    assert first["columns"]["ward"] == ["A", "B", "C"]
+    assert first["hidden_groups"] == 1
+    assert first["all_groups"]["columns"]["ward"] == ["A", "B", "C", None]
     assert first["columns"] == again["columns"]
     assert (first["receipt"]["replayed"], first["receipt"]["charged"]) == (False, "ε = 0.53")
     assert again["receipt"] == {**first["receipt"], "replayed": True}
@@ -202,7 +204,7 @@ def test_questions_are_asked_together(clinic: ServedClinic) -> None:
     first, again = (clinic.send("POST", "/api/release", json=body).json() for _ in range(2))
     assert clinic.lab.verify().charges == before + 1
     assert (first["receipt"]["replayed"], again["receipt"]["replayed"]) == (False, True)
-    wards, both = (each["columns"] for each in first["answers"])
+    wards, both = (each["all_groups"]["columns"] for each in first["answers"])
     parts = dict.fromkeys(wards["ward"], 0)
     for ward, many in zip(both["ward"], both["n"], strict=True):
         parts[ward] += many

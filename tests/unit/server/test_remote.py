@@ -108,6 +108,9 @@ def test_tables_are_the_same(clinic: LoopbackClinic, remote: RemoteSession, kind
         assert far.interval(0.95) == local.interval(0.95)
         assert far.interval(0.8) == local.interval(0.8)
         assert far.plot().spec == local.plot().spec
+        assert far.hidden_groups == local.hidden_groups
+        assert far.all_groups().to_arrow() == local.all_groups().to_arrow()
+        assert far.all_groups().interval(0.8) == local.all_groups().interval(0.8)
         assert far.to_pandas(intervals=True).equals(local.to_pandas(intervals=True))
         assert (far.receipt.entry, far.receipt.head) == (local.receipt.entry, local.receipt.head)
 

@@ -42,6 +42,8 @@ _FINE_POINTS = 2**16
 _FEW_CELLS = 4
 _TAIL_POINTS = 2**10
 """Sizes at which the tail of a law is tabulated."""
+_NUDGE = 1e-9
+"""Rounding of doubles that is passed over where sizes are compared."""
 _LEAST_RISK = 1e-12
 """Least risk in such a table; doubles do not tell smaller ones."""
 _BLOCK = 2**15
@@ -254,10 +256,10 @@ def _exceedance_alike(draws: tuple[Draw, ...], weights: tuple[float, ...], sizes
     match _used_noises(draws, weights):
         case [(LaplaceNoise() | GaussianNoise() as noise, weight)]:
             # Noise is whole, so a number that is whole but for the rounding of doubles is taken as whole.
-            steps = np.ceil(np.maximum(sizes, 0.0) / weight - 1e-9)
+            steps = np.ceil(np.maximum(sizes, 0.0) / weight - _NUDGE)
             return np.where(steps > 0, noise.exceedance(steps), 1.0)
     ends, risks = _tabulate_tail(draws, weights)
-    return np.where(sizes > 0, risks[np.searchsorted(ends, sizes * (1 + 1e-12), side="right") - 1], 1.0)
+    return np.where(sizes > 0, risks[np.searchsorted(ends, sizes, side="right") - 1], 1.0)
 
 
 def _used_noises(draws: tuple[Draw, ...], weights: tuple[float, ...]) -> list[tuple[DrawnNoise, float]]:
@@ -273,13 +275,12 @@ def _tabulate_tail(draws: tuple[Draw, ...], weights: tuple[float, ...]) -> Ends:
             steps = np.unique(np.rint(np.linspace(1, max(1, last), _TAIL_POINTS)).astype(np.int64))
             within = [body.coverage(place, step - 1) for step in steps.tolist()]
             risks = np.maximum(body.told, 1 - np.array(within))
-            return np.append(0.0, weight * steps), np.append(1.0, risks)
+            return np.append(0.0, weight * steps * (1 - _NUDGE)), np.append(1.0, risks)
     law = NoiseLaw(draws, np.array(weights)[:, None])
     risks = np.geomspace(1.0, _LEAST_RISK, _TAIL_POINTS)
     halves = [float(combined_half_width([(1.0, law)], 1 - risk)[0]) for risk in risks.tolist()[1:]]
     # A size above the half-width of a risk has at most that risk.
-    ends = np.nextafter(np.maximum.accumulate(halves), np.inf)
-    return np.append(0.0, ends), risks
+    return np.append(0.0, np.maximum.accumulate(halves) * (1 + _NUDGE) + _LEAST), risks
 
 
 def likely_range(

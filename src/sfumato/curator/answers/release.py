@@ -116,7 +116,7 @@ class Release:
     def caveats(self) -> tuple[str, ...]:
         """What the intervals do not cover, such as truncation and clipping."""
         lucky = "Groups were chosen by noisy numbers, so luck may have favoured those that are shown"
-        chosen = self._hidden_groups and lucky not in self._plan.bias
+        chosen = self.hidden_groups and lucky not in self._plan.bias
         return (*self._plan.bias, lucky) if chosen else self._plan.bias
 
     @property
@@ -142,6 +142,11 @@ class Release:
         A question that compares rows with such a number is recognised by it, so it stays what it always was.
         """
         return self._copy(_answer=self._answer.without_laws(), _chosen_groups=self._among)
+
+    @property
+    def hidden_groups(self) -> int:
+        """How many groups are hidden because their numbers are not significant."""
+        return int((self._groups.possible & ~self._among).sum())
 
     def all_groups(self) -> Release:
         """Return the answer with every group that declarations allow, significant or not.
@@ -262,7 +267,7 @@ class Release:
         name = next(iter(numbers), "") if column is None else column
         if not isinstance(name, str) or name not in numbers:
             raise UsageError("SF-N112", f"The answer has no number '{name}'.", numbers=", ".join(numbers))
-        if self._has_axis and self._chosen_groups is None:
+        if self.has_axis and self._chosen_groups is None:
             whole = self._copy(_chosen_groups=self._groups.shown | self._groups.present)
             return whole.plot(name, confidence=confidence)
         number = np.array(
@@ -307,6 +312,7 @@ class Release:
             "columns": _plain(self.to_arrow()),
             "interval": _plain(self.interval()),
             "bias": list(self.caveats),
+            "hidden_groups": self.hidden_groups,
             "rounds": self._answer.rounds,
             "receipt": self.receipt.to_dict(),
         }
@@ -332,11 +338,6 @@ class Release:
         """The groups that are shown, or that HAVING, ORDER BY and LIMIT choose from."""
         return self._groups.shown if self._chosen_groups is None else self._chosen_groups
 
-    @property
-    def _hidden_groups(self) -> int:
-        """How many groups are hidden because their numbers are not significant."""
-        return int((self._groups.possible & ~self._among).sum())
-
     @cached_property
     def _noisy(self) -> NoisyAnswer:
         return self._answer.take(self._places)
@@ -361,13 +362,13 @@ class Release:
         if not self._plan.question.then:
             return None
         released = self._released_columns, self._released_types
-        return StagedAnswer(self._plan, self._noisy, *released, chosen=self._hidden_groups > 0)
+        return StagedAnswer(self._plan, self._noisy, *released, chosen=self.hidden_groups > 0)
 
     @property
-    def _has_axis(self) -> bool:
-        """Whether the groups lie on one axis of numbers or times."""
+    def has_axis(self) -> bool:
+        """Whether the groups lie on one axis of numbers or times, which a chart shows completely."""
         keys, question = self._plan.resolved.keys, self._plan.question
-        ordered = len(keys) == 1 and isinstance(keys[0].domain, Numbers | Periods)
+        ordered = len(keys) == len(self._labels) == 1 and isinstance(keys[0].domain, Numbers | Periods)
         return ordered and not question.levels and not question.leaves_out_groups
 
     @property
@@ -478,7 +479,7 @@ class Release:
     def _price(self) -> str:
         rounds = self._answer.rounds
         together = f", averaged with {rounds - 1} earlier" if rounds > 1 else ""
-        hidden = self._groups.describe_hidden(self._hidden_groups)
+        hidden = self._groups.describe_hidden(self.hidden_groups)
         return f"{self.receipt.sentence()}{together}{hidden}"
 
 

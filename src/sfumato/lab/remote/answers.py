@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     Again = Callable[[Mapping[str, Any]], "RemoteRelease"]
-    AtLevel = Callable[[float], Mapping[str, Any]]
+    AtLevel = Callable[..., Mapping[str, Any]]
 
 USUAL = 0.95
 """The confidence of intervals that come with an answer."""
@@ -168,6 +169,8 @@ class RemoteRelease(_Shown):
 
     def plot(self, column: str | None = None, *, confidence: float = USUAL) -> viz.Chart:
         """Return a chart of one number, the first if none is named, with error bars if it has any."""
+        if self.said.get("axis") and "all_groups" in self.said:
+            return self._without_unknown(self.all_groups()).plot(column, confidence=confidence)
         table, ends = self.to_arrow(), self.interval(confidence)
         labels = list(self.said["labels"])
         kinds = {each.name: str(each.type) for each in table.schema}
@@ -188,15 +191,41 @@ class RemoteRelease(_Shown):
             name=name,
         )
 
+    @property
+    def hidden_groups(self) -> int:
+        """How many groups are hidden because their numbers are not significant."""
+        return int(self.said.get("hidden_groups") or 0)
+
+    def all_groups(self) -> RemoteRelease:
+        """Return the answer with every group that declarations allow, significant or not."""
+        every = self.said.get("all_groups")
+        if every is None:
+            return self
+        return RemoteRelease(every, partial(self.at_level, all_groups=True), self.again, self.receipt)
+
     def refine(self, **spend: Any) -> RemoteRelease:
         """Ask the same again with fresh noise, pay for it, and put both answers together."""
         if self.again is None:
             raise UsageError("SF-N117", "This answer is not held by a lab.", try_="ask the question again")
         return self.again(spend)
 
+    def _without_unknown(self, every: RemoteRelease) -> RemoteRelease:
+        """Return all groups, without the one of missing keys if it is not shown."""
+        (label,) = self.said["labels"]
+        if None in self.said["columns"][label] or None not in every.said["columns"][label]:
+            return every
+        at = every.said["columns"][label].index(None)
+
+        def drop(columns: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
+            return {name: [*cells[:at], *cells[at + 1 :]] for name, cells in columns.items()}
+
+        parts = {name: drop(every.said[name]) for name in ("columns", "interval")}
+        return RemoteRelease({**every.said, **parts}, every.at_level, self.again, self.receipt)
+
     def to_dict(self) -> dict[str, Any]:
         """Return columns, 95 % intervals, what they do not cover, and the receipt, ready for JSON."""
-        return {name: self.said[name] for name in ("columns", "interval", "bias", "rounds", "receipt")}
+        names = ("columns", "interval", "bias", "hidden_groups", "rounds", "receipt")
+        return {name: self.said[name] for name in names}
 
     def _beside_intervals(self, confidence: float) -> pa.Table:
         import pyarrow as pa

@@ -59,5 +59,5 @@ def list_remote_publications(connection: Connection) -> tuple[RemotePublication,
     return tuple(RemotePublication(connection, each) for each in found)
 
 
-def _no_other_level(_: float) -> Mapping[str, Any]:
+def _no_other_level(_: float, **_more: Any) -> Mapping[str, Any]:
     raise no_other_level_error()

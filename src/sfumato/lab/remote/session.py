@@ -311,14 +311,17 @@ class RemoteSession:
         spend: Mapping[str, Any],
         confidence: float,
         place: int | None = None,
+        *,
+        all_groups: bool = False,
     ) -> Mapping[str, Any]:
         body = {"question": question, "spend": spend, "confidence": float(confidence)}
         body |= {} if place is None else {"place": place}
+        body |= {"all_groups": True} if all_groups else {}
         found: Mapping[str, Any] = self._connection.post(path, body)
         return found
 
 
-def _no_level(_: float) -> Mapping[str, Any]:
+def _no_level(_: float, **_more: Any) -> Mapping[str, Any]:
     raise no_other_level_error()
 
 

@@ -50,7 +50,7 @@ def read_intervals(body: AtLevelBody, visitor: Asker, context: Context) -> dict[
         answer = answer[body.place]
     if not isinstance(answer, Release):
         raise UsageError("SF-W170", "Only a single question has intervals at another confidence.")
-    ends = answer.interval(body.confidence)
+    ends = (answer.all_groups() if body.all_groups else answer).interval(body.confidence)
     return {"interval": write_plain(ends.to_pydict()), "interval_types": write_types(ends)}
 
 

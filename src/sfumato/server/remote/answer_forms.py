@@ -26,6 +26,8 @@ def write_form(answer: Any, write: Callable[[Any], dict[str, Any]]) -> dict[str,
                 "interval_types": write_types(answer.interval()),
                 "labels": answer.label_names,
                 "nullable": answer.nullable_names,
+                "axis": answer.has_axis,
+                **({"all_groups": write(answer.all_groups())} if answer.hidden_groups else {}),
             }
         case NoisyFigure(value) | ChosenRange(value):
             name = "range" if isinstance(answer, ChosenRange) else "figure"

@@ -55,6 +55,8 @@ class AtLevelBody(QuoteRequestBody):
     confidence: Confidence
     place: StrictInt | None = Field(None, ge=0, le=1000)
     """Which of the questions is meant, where several were asked together."""
+    all_groups: bool = False
+    """Whether groups that are not significant are among those of the answer."""
 
 
 class ModelBody(WireBody):
