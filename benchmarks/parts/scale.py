@@ -36,7 +36,7 @@ _GATHERED = """
 ## Questions that bring every unit to the driver
 
 Most programs return a few sums, whatever the number of rows. Some need numbers of every unit, and Python
-on the driver computes with all of them: distances to counts, sums, shares and quantiles, searches, and
+on the driver computes with all of them: distances to counts, sums, shares and quantiles, and
 classifiers by objective perturbation (program `UnitFigures`, tagged "People"). More cores do not help
 them, and the driver must hold all units. One such question, the distance to a bounded sum:
 """

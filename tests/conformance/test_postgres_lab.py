@@ -131,14 +131,6 @@ def test_a_hostile_session_reads_in_a_worker(
     assert sum(answer.to_arrow()["n"].to_pylist()) == 5
 
 
-def test_a_search_learns_where_the_data_lies(lab: sf.Lab, source: str) -> None:
-    lab.register("visits", source, **SAID)
-    search = sf.learn.Search(sf.learn.GaussianNB(), {"row_norm": [None]}, epsilon=500, runs=2)
-    found = lab.session().fit(search, table="visits", features=["cost"], target="ward")
-    assert round(sum(found.best_estimator_.class_count_)) <= 3
-    assert 0 <= found.best_score_ <= 1
-
-
 def test_the_password_is_in_one_file_that_only_the_owner_reads(lab: sf.Lab, source: str) -> None:
     lab.register("visits", source, **SAID)
     holding = [path for path in lab.folder.rglob("*") if path.is_file() and b"a_secret" in path.read_bytes()]

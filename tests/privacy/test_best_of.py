@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
@@ -11,9 +10,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from sequential import have_shares
 from sfumato.errors import UsageError
-from sfumato.learn.search import draw_runs, draw_runs_within
 from sfumato.privacy.events import ApproxDP, BestOf, Event, Gaussian, Pure
 from sfumato.privacy.events.event import NONE
 
@@ -133,35 +130,3 @@ def test_a_search_that_is_cut_off_gives_no_more_away(stop: float, most: int) -> 
             truth = max(divergence(order, one, other), divergence(order, other, one))
             assert truth <= curve(order) * (1 + 1e-9) + 1e-12
         assert float(np.abs(np.log(one / other)).max()) <= float(pure) * (1 + 1e-9)
-
-
-RATES = {"alarm": 1e-10, "missed": 1e-7}
-"""How often a true law is called wrong, and how often one that is off by so much is called true."""
-
-
-def test_the_number_of_runs_that_count_has_its_law() -> None:
-    shares = {k: (7 / 8) ** k / k for k in (1, 2, 3, 4)}
-    shares = {k: share / sum(shares.values()) for k, share in shares.items()}
-
-    def draw(count: int) -> Floats:
-        drawn = np.array([draw_runs_within(Fraction(1, 8), 4) for _ in range(count)])
-        assert drawn.max() <= 4
-        return drawn
-
-    assert have_shares(draw, shares, off=0.12, **RATES)
-
-
-def draw_numbers_of_runs(stop: Fraction) -> Callable[[int], Floats]:
-    return lambda count: np.array([draw_runs(stop) for _ in range(count)])
-
-
-RUNS = {k: (7 / 8) ** k / (k * math.log(8)) for k in (1, 2, 5)}
-"""P(K = k) = (1 − γ)^k / (k·log(1/γ)) where γ is 1/8."""
-
-
-def test_the_number_of_runs_has_its_law() -> None:
-    assert have_shares(draw_numbers_of_runs(Fraction(1, 8)), RUNS, off=0.085, **RATES)
-
-
-def test_a_number_of_runs_with_another_law_is_found() -> None:
-    assert not have_shares(draw_numbers_of_runs(Fraction(1, 4)), RUNS, off=0.085, **RATES)

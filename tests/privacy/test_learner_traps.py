@@ -10,7 +10,6 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import PolicyError, UsageError
-from sfumato.learn import search
 from sfumato.oracle.arrays.features import encode_labels
 
 if TYPE_CHECKING:
@@ -20,33 +19,6 @@ ROWS = 300
 RNG = np.random.default_rng(0)
 POINTS = RNG.uniform(-1, 1, (ROWS, 2))
 SIDES = (POINTS[:, 0] > 0).astype(int)
-
-
-@pytest.fixture
-def first_is_tested(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The coin of the first row falls where it is scored."""
-    draw = search.draw_test_rows
-
-    def loaded(rows: int) -> Any:
-        found = draw(rows)
-        found[0] = True
-        return found
-
-    monkeypatch.setattr(search, "draw_test_rows", loaded)
-
-
-def _search() -> Any:
-    model = sf.learn.LinearRegression(epsilon=1, bounds=(-1, 1), target_bounds=(-1, 1))
-    return sf.learn.Search(model, {"bounds": [(-1, 1)]}, epsilon=20, runs=2)
-
-
-@pytest.mark.usefixtures("first_is_tested")
-@pytest.mark.parametrize("strange", [np.nan, np.inf, -np.inf])
-def test_a_row_that_cannot_be_predicted_adds_nothing_to_a_score(strange: float) -> None:
-    points = POINTS.copy()
-    points[0, 0] = strange
-    found = _search().fit(points, POINTS[:, 0] / 2)
-    assert 0 < found.best_score_ <= 1
 
 
 # ---- targets are read by rule, and none is an error ----
@@ -114,7 +86,6 @@ def test_no_regressor_fails_by_one_target(kind: Any, strange: Any) -> None:
     target = listed([strange, *(POINTS[1:, 0] / 2).tolist()])
     model = kind(**GIVEN, target_bounds=(-1, 1)).fit(POINTS, target)
     assert model.score(POINTS[1:], POINTS[1:, 0] / 2) > 0.5
-    assert np.isfinite(_search().fit(POINTS, target).best_score_)
 
 
 @pytest.mark.parametrize("strange", [None, "tea", [["tea"]], 7], ids=repr)
@@ -126,10 +97,6 @@ def test_no_transaction_fails_a_fit(strange: Any) -> None:
 
 def test_a_column_of_labels_is_scored_row_by_row() -> None:
     model = sf.learn.GaussianNB(epsilon=1, bounds=(-1, 1), classes=[0, 1])
-    found = sf.learn.Search(model, {"bounds": [(-1, 1)]}, epsilon=20, runs=2)
-    with pytest.warns(match="1d"):
-        found.fit(POINTS, SIDES[:, None])
-    assert found.best_score_ <= 1
     model.fit(POINTS, SIDES)
     evaluated = sf.learn.evaluate(model, POINTS, SIDES[:, None], epsilon=100)
     assert abs(int(evaluated.confusion.sum()) - ROWS) < 10
@@ -180,9 +147,6 @@ def test_only_reviewed_estimators_learn_behind_the_curator(tmp_path: Path) -> No
     )
     with pytest.raises(UsageError, match="SF-E117"):
         lab.session().fit(Own(epsilon=1), table="t", features=["x"])
-    search = sf.learn.Search(sf.learn.GaussianNB(), {"row_norm": [None]}, epsilon=1)
-    with pytest.raises(UsageError, match="SF-E145"):
-        lab.session().fit(search, table="t", features=["x"])
 
 
 def test_many_binary_features_are_learnt_from_behind_the_curator(tmp_path: Path) -> None:

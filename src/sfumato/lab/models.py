@@ -52,8 +52,8 @@ class ModelDesk:
         """Learn from a table, with bounds and classes from the catalog; charged first, round by round.
 
         The table is given by its name, or as a frame such as `s.table("visits").where("age >= 18")`.
-        One row of each unit counts, or as many as `rows_per_unit` says, which is priced for so many. A
-        `sf.learn.Search` is charged once, for all its runs; of a pipeline each step is charged in turn. A
+        One row of each unit counts, or as many as `rows_per_unit` says, which is priced for so many. Of
+        a pipeline each step is charged in turn. A
         `sf.deep.Trainer` is charged once, for all its steps, and takes all rows of a unit that the catalog
         allows, or as many as said, at the same price.
         `split=(0.8, "train")` learns from four units in five, which a keyed hash chooses, and leaves the
@@ -69,10 +69,9 @@ class ModelDesk:
             trainer: Any = estimator
             fit_trainer(self._payer, trainer, rows, features, target, rows_per_unit, split)
             return estimator
-        from sfumato.learn import Pipeline, Search
+        from sfumato.learn import Pipeline
         from sfumato.learn.base.fit_table import fit_table
         from sfumato.learn.pipelines.tables import fit_pipeline
-        from sfumato.learn.search_tables import search_table
         from sfumato.synth import MERF, Diffusion, Marginals, Moments, Twin
         from sfumato.synth.fit_table import fit_marginals
         from sfumato.synth.images.diffusion_tables import fit_diffusion
@@ -80,7 +79,6 @@ class ModelDesk:
         from sfumato.synth.twin import fit_twin
 
         others: dict[type, Any] = {
-            Search: search_table,
             Pipeline: fit_pipeline,
             Marginals: fit_marginals,
             Moments: fit_generator,

@@ -41,7 +41,6 @@ from sfumato.learn.pipelines.checked import Pipeline, make_pipeline
 from sfumato.learn.preprocessing import Bins, RobustScaler, StandardScaler
 from sfumato.learn.regression_scores import Measured, RegressionEvaluation
 from sfumato.learn.scaler import Scaler
-from sfumato.learn.search import Search
 from sfumato.learn.trees.boosting import GradientBoosting, GradientBoostingRegressor
 from sfumato.learn.trees.decision_tree import DecisionTree
 from sfumato.oracle.guarantee import Guarantee
@@ -71,7 +70,7 @@ ESTIMATORS = (
 )
 """What may be fitted behind the curator."""
 
-SAVED = (*ESTIMATORS, "Search", "Pipeline")
+SAVED = (*ESTIMATORS, "Pipeline")
 """What a file may name; nothing else is ever loaded."""
 
 __all__ = [
@@ -103,7 +102,6 @@ __all__ = [
     "RegressionEvaluation",
     "RobustScaler",
     "Scaler",
-    "Search",
     "StandardScaler",
     "choose_output_regularization",
     "choose_regularization",

@@ -1,6 +1,6 @@
 """Evaluating a model on a table behind the curator: engines score linear classifiers, NumPy all other models.
 
-Because : docs/proofs/search.md#evaluation
+Because : docs/proofs/evaluation.md#evaluation
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from sfumato.learn.evaluation import EvaluationPlan, NoisyCounts, plan_evaluatio
 from sfumato.learn.evaluation_kernel import EvaluationKernel, ModuleKernel
 from sfumato.learn.linear.scores import LinearClassifier, choose_row_norm
 from sfumato.learn.pipelines.tables import lower_pipeline
-from sfumato.learn.search_tables import require_one_each
 from sfumato.noise.audit_hook import unobserved
 from sfumato.oracle.blocks import (
     COUNT,
@@ -38,9 +37,9 @@ from sfumato.oracle.blocks import (
 )
 from sfumato.oracle.declared import Feature, require_labels
 from sfumato.oracle.guarantee import Guarantee
-from sfumato.oracle.over_held_rows import list_figures
 from sfumato.oracle.over_tables import FitRounds, describe_unit, lower_private_table
 from sfumato.oracle.row_kernels import price_kernel
+from sfumato.oracle.row_layout import list_figures
 from sfumato.oracle.table_blocks import limit_rows, price_blocks
 from sfumato.oracle.table_features import clip_source_rows, declare_features
 from sfumato.privacy.exact import parse_whole
@@ -107,7 +106,7 @@ def evaluate_table(
                 label = require_labels(declared).value
                 counts = _ScoredTable(model, found, cut, label, measure, rounds, budget).count_rows()
                 return measure.summarize_counts(*counts, promised)
-    require_one_each(rows, each, "an evaluation of this model")
+    _require_one_each(rows, each)
     kinds = ModuleKernel if trained else EvaluationKernel
     kernel = kinds.of(model, declared, measure, budget, asked.spend)
     plan = price_kernel(bounded, list_figures(declared), kernel, budget.main)
@@ -115,6 +114,16 @@ def evaluate_table(
         unobserved(kernel.rehearse)
     (answer,) = FitRounds(payer, type(model).__name__, "evaluate").pay(plan, budget)
     return measure.summarize(answer, promised, budget)
+
+
+def _require_one_each(rows: RowSource, rows_per_unit: int) -> None:
+    """Refuse units of several rows, and those that are replaced: what sees rows is proven for neither."""
+    if rows_per_unit > 1 or rows.table.neighbours is Neighbours.REPLACE_ONE:
+        raise PolicyError(
+            "SF-E144",
+            "Behind the curator, this model is evaluated for units of one row that are added or removed.",
+            try_="rows_per_unit=1",
+        )
 
 
 def is_trainer(model: object) -> bool:
@@ -136,8 +145,7 @@ def _read_model(model: Any, rows: RowSource, target: str) -> tuple[Any, RowSourc
 
 
 def rebuild_model(model: Any) -> Any:
-    """Return a new model with the parameters and with what was learnt; of a search, its best."""
-    model = model.best_estimator_ if type(model) is learn.Search else model
+    """Return a new model with the parameters and with what was learnt."""
     learned = list_learned(model)
     made = rebuild_estimator(model)
     made.__dict__.update(learned)

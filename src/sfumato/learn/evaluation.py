@@ -1,6 +1,6 @@
 """Evaluating a model by charged measurements: noisy counts and sums of rows, and what follows from them.
 
-Because : docs/proofs/search.md#evaluation
+Because : docs/proofs/evaluation.md#evaluation
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def evaluate(
     -------
     Protects : one row, add/remove.
     Costs    : epsilon, or (epsilon, delta), or rho, for all that is measured.
-    Because  : docs/proofs/search.md#evaluation
+    Because  : docs/proofs/evaluation.md#evaluation
     Assumes  : the model and its classes are public, or were paid for.
     """
     regresses = hasattr(model, "__sklearn_tags__") and is_regressor(model)

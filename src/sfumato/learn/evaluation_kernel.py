@@ -1,6 +1,6 @@
 """Evaluating any model of sf.learn on rows of a table that are held in memory, one a unit, for one charge.
 
-Because : docs/proofs/search.md#evaluation
+Because : docs/proofs/evaluation.md#evaluation
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from sfumato.learn.base.saving import from_json, to_json
 from sfumato.learn.evaluation import EvaluationPlan, plan_evaluation
 from sfumato.noise.audit_hook import observed
 from sfumato.oracle.arrays.coded_rows import EncodedRows
-from sfumato.oracle.over_held_rows import RowLayout
 from sfumato.oracle.row_kernels import AuditedUnits
+from sfumato.oracle.row_layout import RowLayout
 from sfumato.privacy.canonical import tagged, written_by
 from sfumato.privacy.events import Sequential
 from sfumato.privacy.exact import parse_exact
@@ -46,7 +46,7 @@ class EvaluationKernel:
     -------
     Protects : one unit with one row, add/remove.
     Costs    : the spend of the evaluation.
-    Because  : docs/proofs/search.md#evaluation
+    Because  : docs/proofs/evaluation.md#evaluation
     Assumes  : rows are integers within their bounds; what NumPy computes of one row in a block of fixed size
                depends on that row, its place and the model.
     """
@@ -130,7 +130,7 @@ class ModuleKernel(EvaluationKernel):
     -------
     Protects : one unit with one row, add/remove.
     Costs    : the spend of the evaluation.
-    Because  : docs/proofs/search.md#evaluation
+    Because  : docs/proofs/evaluation.md#evaluation
     Assumes  : what the module says of a row in a block of fixed size depends on that row, its place and the
                module, which is checked on made-up rows.
     """

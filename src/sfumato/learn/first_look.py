@@ -35,7 +35,6 @@ from sfumato.oracle.blocks import (
 )
 from sfumato.oracle.declared import require_labels
 from sfumato.oracle.over_arrays import ArrayOracle
-from sfumato.oracle.over_held_rows import HeldRowsOracle
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -112,7 +111,7 @@ def can_pay_for_look(oracle: Oracle) -> bool:
 
 def has_own_arrays(oracle: Oracle) -> bool:
     """Say whether rows are one's own arrays, so that no answer was kept that must be found again."""
-    return isinstance(oracle, ArrayOracle) and not isinstance(oracle, HeldRowsOracle)
+    return isinstance(oracle, ArrayOracle)
 
 
 def look_first(oracle: Oracle, tighten: bool = True) -> FirstLook:

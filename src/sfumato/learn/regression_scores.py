@@ -1,6 +1,6 @@
 """Evaluating a regressor: noisy sums of targets and squared residuals, and private quantiles of residuals.
 
-Because : docs/proofs/search.md#evaluation
+Because : docs/proofs/evaluation.md#evaluation
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a learner may ask of rows it never sees: noisy sums and histograms, quantiles, and a choice of sums.
 
 `Oracle` prices every question; its subclasses say where the exact integers come from: `ArrayOracle` for one's
-own arrays, `TableOracle` for a table behind the curator, `HeldRowsOracle` for rows held in memory. A learner
+own arrays, `TableOracle` for a table behind the curator. A learner
 that speaks to an oracle alone is as private as what it asked, and runs on every engine unchanged.
 
 Because : docs/proofs/statistics.md

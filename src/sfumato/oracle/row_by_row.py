@@ -3,7 +3,7 @@
 How NumPy and its BLAS round what they compute of a row may depend on where in an array the row lies, and on
 how many there are. So rows go in blocks of one size, each at a place that it draws for itself.
 
-Because : docs/proofs/search.md#one-by-one
+Because : docs/proofs/evaluation.md#one-by-one
 """
 
 from __future__ import annotations

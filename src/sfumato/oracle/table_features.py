@@ -36,7 +36,6 @@ from sfumato.oracle.declared import Declared, Feature, Labels
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sfumato.curator.lower.computed import ColumnBuilder
     from sfumato.curator.lower.lowered_value import LoweredValue
     from sfumato.curator.lower.row_source import RowSource
     from sfumato.oracle.blocks import Value
@@ -296,12 +295,6 @@ def clip_source_rows(
 ) -> tuple[RowSource, Declared]:
     """Return rows clipped to an l2 norm, in halves of the bounds; targets are scaled with them."""
     layers = ComputedColumns(rows)
-    found = clip_features(layers, declared, length, reach)
-    return layers.source, found
-
-
-def clip_features(layers: ColumnBuilder, declared: Declared, length: float, reach: float) -> Declared:
-    """Return features clipped to an l2 norm in integers, by columns computed one upon another."""
     norm = max(1, math.floor(length * ONE))
     vector = [*([declared.one] if declared.one else []), *declared.features]
     target = [declared.target] if isinstance(declared.target, Feature) else []
@@ -315,7 +308,7 @@ def clip_features(layers: ColumnBuilder, declared: Declared, length: float, reac
     if target:
         goal = _clip(_on_common_grid(target[0], columns[-1], ONE), reach)
     features, one = (found[1:], found[0]) if declared.one else (found, None)
-    return Declared(tuple(features), goal, {**declared.ranges, **ranges}, norm, one)
+    return layers.source, Declared(tuple(features), goal, {**declared.ranges, **ranges}, norm, one)
 
 
 def _centre(feature: Feature, centre: float) -> Feature:

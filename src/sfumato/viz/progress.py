@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-from contextlib import contextmanager
-from contextvars import ContextVar
 from itertools import count
 from typing import TYPE_CHECKING, Any, Self
 
@@ -16,7 +14,6 @@ _PATIENCE = 1.0
 """Seconds that a fit takes before a bar is shown at all."""
 _PARTS = 10
 """Parts of a run after which a line is printed and the description of a bar is renewed."""
-_HIDDEN: ContextVar[bool] = ContextVar("sfumato.progress", default=False)
 
 
 def show_rounds(rounds: int, name: str) -> Iterator[int]:
@@ -27,26 +24,13 @@ def show_rounds(rounds: int, name: str) -> Iterator[int]:
             bar.show(done + 1)
 
 
-@contextmanager
-def hide_bars() -> Iterator[None]:
-    """Show no bars of this thread or task until the block ends: the number of fits in a search is secret."""
-    before = _HIDDEN.set(True)
-    try:
-        yield
-    finally:
-        _HIDDEN.reset(before)
-
-
 def report_rounds(name: str, verbose: Any) -> Callable[[], None]:
-    """Return what is called when a round was charged; it prints a line where that was asked for.
-
-    Rounds of a search print nothing, because their number is secret.
-    """
+    """Return what is called when a round was charged; it prints a line where that was asked for."""
     rounds = count(1)
 
     def report() -> None:
         done = next(rounds)
-        if verbose and not _HIDDEN.get():
+        if verbose:
             print(f"{name}: round {done} is charged")  # noqa: T201  asked for by `verbose`
 
     return report
@@ -73,7 +57,7 @@ class ProgressBar:
         """Show that so many rounds are done."""
         part = _PARTS * done // self._count
         grown, self._part = part > self._part, part
-        if grown and self._lines and not _HIDDEN.get():
+        if grown and self._lines:
             print(f"{self._name}: {done:,} of {self._count:,}{self._note(done)}")  # noqa: T201  asked for
         if self._bar is None and _shown() and time.monotonic() - self._began > _PATIENCE:
             self._bar = self._begun()
@@ -135,7 +119,7 @@ class _NotebookBar:
 
 
 def _shown() -> bool:
-    return not _HIDDEN.get() and _watched()
+    return _watched()
 
 
 def _watched() -> bool:

@@ -86,11 +86,6 @@ def _evaluate(s: Any) -> Any:
     return s.evaluate(ASKED["logistic"](s), table="visits", target="ill", epsilon=1)
 
 
-def _search(s: Any) -> Any:
-    found = sf.learn.Search(sf.learn.LogisticRegression(), {"penalty": [0, 2], "steps": [3]}, runs=1, **BOTH)
-    return s.fit(found, table="visits", features=["x", "z"], target="ill")
-
-
 ASKED: dict[str, Callable[[Any], Any]] = {
     "count": _sql("SELECT COUNT(*) AS n FROM visits", epsilon=0.5),
     "groups": _sql(
@@ -143,7 +138,6 @@ ASKED: dict[str, Callable[[Any], Any]] = {
     "bins": _fit(lambda: sf.learn.Bins(epsilon=1), ["x", "z"]),
     "itemsets": _fit(lambda: sf.learn.FrequentItemsets(3, epsilon=1), ["ward"]),
     "perceptron": _fit(lambda: sf.learn.Perceptron(epsilon=1), ["x", "z"], "ill"),
-    "search": _search,
     "evaluation": _evaluate,
 }
 

@@ -40,7 +40,7 @@ from sfumato.engines.values import Greatest, Least
 from sfumato.learn.evaluation_kernel import ModuleKernel
 from sfumato.ledger.api import Charge, SnapshotRead
 from sfumato.noise import LaplaceNoise, Surroundings
-from sfumato.oracle.over_held_rows import IntegerCoding
+from sfumato.oracle.row_layout import IntegerCoding
 from sfumato.privacy.account import price
 from sfumato.privacy.canonical import _FORMS, canonical_json
 from sfumato.privacy.events import Pure

@@ -186,19 +186,6 @@ def test_models_keep_their_columns_in_a_file(tmp_path: Path) -> None:
     assert (again.predict(FRAME) == model.predict(FRAME)).all()
 
 
-def test_a_search_takes_columns(session: Any) -> None:
-    given = {"epsilon": 100, "delta": 1e-6, "runs": 2}
-    search = learn.Search(make("LogisticRegression"), {"penalty": [1, 10]}, **given)
-    assert search.fit(FRAME, LABEL).score(FRAME, LABEL) > 0.8
-    behind = session.fit(
-        learn.Search(make("LogisticRegression"), {"penalty": [1, 10]}, **given),
-        table="people",
-        features=["age", "ward", "code"],
-        target="label",
-    )
-    assert behind.score(FRAME, LABEL) > 0.8
-
-
 def test_a_column_transformer_takes_scalers() -> None:
     scaler = learn.StandardScaler(
         epsilon=1, bounds={"age": (0, 110), "code": (0, 4), "ward": ["A", "B", "C"]}

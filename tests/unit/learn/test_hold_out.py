@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -160,22 +159,6 @@ def test_classes_that_match_nothing_are_told_before_anything_is_spent(tmp_path: 
     with pytest.raises(SfumatoError) as refused:
         fit_behind(session, learn.GaussianNB(epsilon=1, classes=[0, 1]))
     assert refused.value.code == "SF-E156"
-
-
-def test_the_best_score_is_a_score_and_nothing_warns(tmp_path: Path, session: Any) -> None:
-    grid, given = {"max_depth": [1, 2]}, {"epsilon": 50, "runs": 2}
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        tree = learn.DecisionTree(bounds=BOUNDS, classes=["no", "yes"])
-        own = learn.Search(tree, grid, **given).fit(FRAME, LABEL)
-        behind = fit_behind(session, learn.Search(learn.DecisionTree(), grid, **given))
-        own._repr_mimebundle_()
-    for search in (own, behind):
-        assert search.best_score_ == pytest.approx(0.8, abs=0.1)
-        search.save(tmp_path / "search.npz")
-        again: Any = learn.load(tmp_path / "search.npz")
-        assert again.best_score_ == search.best_score_
-        assert (again.predict(FRAME) == search.predict(FRAME)).all()
 
 
 def test_models_print_what_they_protect() -> None:

@@ -14,11 +14,6 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardSc
 import sfumato as sf
 from sfumato import learn
 from sfumato.errors import BudgetError, SfumatoError
-from sfumato.learn.pipelines.lowered import bin_features, interpolate_features, narrow_features
-from sfumato.oracle.arrays.table import ArrayTable
-from sfumato.oracle.blocks import Column
-from sfumato.oracle.declared import Feature
-from sfumato.oracle.over_held_rows import _GrowingArrays
 
 RNG = np.random.default_rng(4)
 ROWS = 4000
@@ -105,32 +100,6 @@ def test_parts_of_columns_and_a_hold_out(lab: sf.Lab) -> None:
         assert score > 0.8
         found = s.evaluate(model, table="people", target="ill", epsilon=100, split=(0.8, "test"))
         assert found.accuracy.value == pytest.approx(score, abs=0.05)
-
-
-def test_engines_compute_what_transform_does() -> None:
-    value = Column(0, "a")
-    integers = RNG.integers(-4000, 4001, 500)
-    feature = Feature("a", value, 4000, 10.0, 20.0)
-    numbers = 10 + 20 * integers / 4000
-
-    def computed(lower: Any) -> np.ndarray:
-        arrays = _GrowingArrays(ArrayTable({value: integers.astype(float)}, {value: (-4000, 4000)}))
-        [found] = lower([feature], arrays)
-        out = np.asarray(arrays.arrays.column(found.value), dtype=float)
-        assert np.abs(out).max() <= found.bound
-        return np.asarray(found.middle + found.half * out / found.bound)
-
-    scaler = learn.Scaler()
-    scaler.ends_ = np.array([[-8.0], [0.0], [0.0], [3.0], [25.0]])  # two points in one place
-    scaler.ranks_, scaler.middles_, scaler.n_features_in_ = np.linspace(0, 1, 5)[:, None], np.array([10.0]), 1
-    found = computed(lambda *given: interpolate_features(*given, scaler.ends_, scaler.ranks_))
-    apart = np.abs(found - scaler.transform(numbers[:, None])[:, 0])
-    assert apart[numbers != 0].max() < 0.01
-    edges = np.array([[-3.0, 1.5, 20.0]])
-    found = computed(lambda *given: bin_features(*given, edges, listed=False))
-    assert (np.abs(found - np.searchsorted(edges[0], numbers, side="right")) < 1e-9).all()
-    found = computed(lambda *given: narrow_features(*given, (0, 100)))
-    assert np.abs(found - numbers.clip(0, 100)).max() < 0.02
 
 
 # ---- the price ---------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import PolicyError, UsageError
-from sfumato.learn import GaussianNB, LogisticRegression, Search
+from sfumato.learn import GaussianNB, LogisticRegression
 from sfumato.oracle.blocks import SumBlock
 
 GIVEN: dict[str, Any] = {"table": "v", "features": ["x"], "target": "y"}
@@ -46,15 +46,6 @@ def test_what_stands_for_a_method_is_ignored(session: Any, name: str) -> None:
     assert session.fit(estimator, **GIVEN) is estimator
     assert estimator.theta_.shape == (2, 1)
     assert "ε = 1" in str(estimator.guarantee_)
-
-
-def test_so_it_is_within_a_search(session: Any) -> None:
-    inner = LogisticRegression()
-    for name in ("_learn", "get_params", "fit_budget"):
-        vars(inner)[name] = _taken
-    search = Search(inner, {"steps": [2]}, epsilon=1.0, runs=2)
-    vars(search)["plan"] = vars(search)["keep_best"] = _taken
-    assert session.fit(search, **GIVEN).best_params_["steps"] == 2
 
 
 def test_so_it_is_in_an_evaluation(session: Any) -> None:

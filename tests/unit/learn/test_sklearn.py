@@ -22,7 +22,6 @@ from sfumato.learn import (
     KMeans,
     LinearRegression,
     RobustScaler,
-    Search,
     StandardScaler,
 )
 
@@ -74,11 +73,6 @@ CASES: list[tuple[Any, dict[str, str]]] = [
     (RobustScaler(epsilon=1e3, bounds=(-20, 20)), NOISY),
     (Bins(3, **GIVEN), NOISY),
     (CategoricalNB(epsilon=1e4, categories=5, classes=[0, 1, 2]), DECLARED | {"check_dtype_object": LISTED}),
-    (Search(GaussianNB(bounds=(-20, 20), classes=[0, 1, 2]), SETTINGS, epsilon=1e4, runs=2), DECLARED),
-    (
-        Search(LinearRegression(bounds=(-20, 20), target_bounds=(-500, 500)), SETTINGS, epsilon=1e4, runs=2),
-        NOISY,
-    ),
 ]
 
 

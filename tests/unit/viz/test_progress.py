@@ -66,5 +66,3 @@ def test_rounds_are_printed_where_that_was_asked_for(capsys: pytest.CaptureFixtu
     learn.Perceptron(rounds=2, scaling=None, verbose=True, **given).fit(rows, target)
     said = capsys.readouterr().out.splitlines()
     assert said == [f"Perceptron: round {at} is charged" for at in (1, 2)]
-    learn.Search(learn.Perceptron(verbose=True, **given), {"rounds": [1, 2]}, epsilon=1).fit(rows, target)
-    assert capsys.readouterr().out == ""

@@ -44,7 +44,7 @@ _PRELOADED = (
     "threadpoolctl",  # imported with NumPy sums otherwise, which only long programs need
 )
 """What questions need, imported once and shared by all workers."""
-_LEARNERS = ("sfumato.learn", "sfumato.learn.search_tables")
+_LEARNERS = ("sfumato.learn", "sfumato.learn.evaluation_kernel")
 
 
 def main() -> None:

@@ -32,9 +32,9 @@ from sfumato.engines.values import Every
 from sfumato.errors import PolicyError, UsageError
 from sfumato.noise.audit_hook import unobserved
 from sfumato.oracle.one_run import charge_as_one_run, choose_offer
-from sfumato.oracle.over_held_rows import RowLayout, list_figures
 from sfumato.oracle.over_tables import check_column_names, describe_unit, lower_private_table
 from sfumato.oracle.row_kernels import price_kernel, spread_rows
+from sfumato.oracle.row_layout import RowLayout, list_figures
 from sfumato.oracle.table_blocks import limit_rows
 from sfumato.oracle.table_features import declare_features
 from sfumato.privacy.exact import format_short, parse_exact, parse_whole

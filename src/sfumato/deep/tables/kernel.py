@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from sfumato.deep.run import TrainingRun
     from sfumato.deep.tables.coding import TableCoding
-    from sfumato.oracle.over_held_rows import RowLayout
+    from sfumato.oracle.row_layout import RowLayout
     from sfumato.privacy.events import Event
 
 _PASSES = 8

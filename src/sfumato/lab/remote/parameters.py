@@ -13,7 +13,6 @@ from sfumato.lab.remote.expressions import read_fraction
 
 GENERATORS = ("MERF", "Marginals", "Moments", "Twin")
 """Generators of sf.synth that are fitted over HTTP. Others are refused in hostile sessions."""
-SEARCH = "Search"
 PIPELINE = "Pipeline"
 LEFT_OUT = ("budget", "verbose")
 """Parameters that are not sent: who pays and what is printed is not the model's business."""
@@ -43,7 +42,7 @@ def list_model_names() -> tuple[str, ...]:
     """Return the names of all that is fitted over HTTP."""
     from sfumato.learn import ESTIMATORS
 
-    return (*sorted(ESTIMATORS), SEARCH, PIPELINE, *GENERATORS)
+    return (*sorted(ESTIMATORS), PIPELINE, *GENERATORS)
 
 
 def find_model_kind(name: str) -> type[Any] | None:
@@ -54,7 +53,7 @@ def find_model_kind(name: str) -> type[Any] | None:
         return getattr(synth, name)  # type: ignore[no-any-return]
     from sfumato import learn
 
-    return getattr(learn, name) if name in (*learn.ESTIMATORS, SEARCH, PIPELINE) else None
+    return getattr(learn, name) if name in (*learn.ESTIMATORS, PIPELINE) else None
 
 
 def list_parameters(kind: type[Any]) -> list[str]:

@@ -38,7 +38,7 @@ _MECHANISMS: dict[str, tuple[str, str]] = {
     "approx": ("an (ε, δ)-DP mechanism", "events.md"),
     "thresholded-keys": ("key discovery by a noisy threshold", "keys.md"),
     "key-release": ("key discovery by a noisy threshold", "keys.md"),
-    "best-of": ("choice of the best of several runs", "search.md"),
+    "best-of": ("choice of the best of several runs", "best-of.md"),
     "sampled": ("Poisson or fixed-size sampling", "sampling.md"),
     "discrete-gaussian": ("discrete Gaussian noise on integers", "claims.md"),
     "renyi-curve": ("a mechanism with a stated Rényi curve", "claims.md"),

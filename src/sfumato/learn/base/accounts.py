@@ -81,7 +81,7 @@ class Account:
                 "SF-B101",
                 "Not enough privacy budget for this fit.",
                 left=f"one question of up to ε = {format_short(self.left)}",
-                try_="fewer fits, or sf.learn.Search, which pays once for many",
+                try_="fewer fits, or less for each",
             )
 
     @property

@@ -197,10 +197,7 @@ class PrivateEstimator(PaidEstimator, ABC):
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803
         """Charge, then learn from one's own arrays; one row is one unit."""
-        return self.fit_checked(*self._checked(X, y))
-
-    def fit_checked(self, rows: NDArray[Any], target: Any) -> Self:
-        """Charge, then learn from rows that were checked, of which there may be none."""
+        rows, target = self._checked(X, y)
         with self._paying() as (budget, pay), quiet_arithmetic():
             # Sets of items are no array.
             found = self._given(np.asarray(rows) if isinstance(rows, np.ndarray) else rows, target)
@@ -208,10 +205,6 @@ class PrivateEstimator(PaidEstimator, ABC):
             oracle.adds_pure = self.budget is None or not self.budget.budget.delta
             self._learn(oracle)
         return self
-
-    def check_arrays(self, X: Any, y: Any) -> tuple[NDArray[Any], Any]:  # noqa: N803
-        """Return rows and targets as this estimator takes them."""
-        return self._checked(X, y)
 
     def _checked(self, X: Any, y: Any) -> tuple[NDArray[np.float64], Any]:  # noqa: N803
         return self._check_rows(X), None

@@ -1,4 +1,4 @@
-"""Private search: the price of the best of a random number of runs."""
+"""The price of the best of a random number of runs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class BestOf(Event):
     K is drawn without looking at data: P(K = k) ∝ (1 − stop)^k where `tail` is 1, and ∝ (1 − stop)^k / k
     where it is 0. The first has fewer short searches, the second costs less.
 
-    Because : docs/proofs/search.md
+    Because : docs/proofs/best-of.md
     """
 
     tag: ClassVar[str] = "best-of"
