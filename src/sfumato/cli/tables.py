@@ -13,6 +13,13 @@ import sfumato as sf
 from sfumato.cli.output import as_json, lab_option, print_text, show_json, show_table
 from sfumato.cli.output import show as show_value
 from sfumato.curator.catalog.calendar import parse_moment
+from sfumato.curator.catalog.columns import (
+    DateColumn,
+    ListedColumn,
+    NumberColumn,
+    require_values,
+    with_format,
+)
 from sfumato.curator.catalog.description import describe_table
 from sfumato.engines.registry import is_address
 from sfumato.lab.lab import open_to_read
@@ -22,7 +29,7 @@ if TYPE_CHECKING:
     from datetime import date
 
     from sfumato.curator.catalog.catalog import Table
-    from sfumato.curator.catalog.columns import DeclaredColumn, ListedColumn, UnboundedColumn
+    from sfumato.curator.catalog.columns import DeclaredColumn, UnboundedColumn
     from sfumato.lab.tables.report import SourceReport
 
 
@@ -77,12 +84,16 @@ def declaration_options(command: Callable[..., None]) -> Callable[..., None]:
         one_of: Any,
         text: Any,
         constant: Any,
+        formats: Any,
+        not_null: Any,
         **others: Any,
     ) -> None:
         names = ("unit", "max_rows", "of", "region", "pinned", "row", "public")
         unit = _unit(**{name: others.pop(name) for name in names})
         columns = _columns(between, whole, one_of, text)
         columns |= _fix_per_unit(columns, constant, () if unit is None else unit.regions)
+        columns |= _with_formats(columns, formats)
+        columns |= _without_missing(columns, not_null)
         budget = None
         if epsilon is not None:
             budget = sf.Budget(parse_number(epsilon), parse_number(delta), parse_number(side_share))
@@ -134,6 +145,17 @@ _OPTIONS: tuple[Callable[[Callable[..., None]], Callable[..., None]], ...] = (
         multiple=True,
         metavar="COLUMN",
         help="Declare that all rows of one unit have the same value; its first row decides.",
+    ),
+    click.option(
+        "--format",
+        "formats",
+        nargs=2,
+        multiple=True,
+        metavar="COLUMN FORMAT",
+        help="How texts write the numbers (1,234.56 or 1.234,56) or dates (31/12/2024, 12/31/2024, …).",
+    ),
+    click.option(
+        "--not-null", multiple=True, metavar="COLUMN", help="Declare that no value of the column is missing."
     ),
     click.option("--epsilon", help="Budget ε of a new population."),
     click.option("--delta", default="0", show_default=True, help="Budget δ of a new population."),
@@ -335,6 +357,32 @@ def _fix_per_unit(
         if name not in columns:
             raise click.UsageError(f"--constant {name}: this column is not declared")
     return {name: replace(columns[name], constant=True) for name in (*constant, *regions) if name in columns}
+
+
+def _with_formats(
+    columns: dict[str, DeclaredColumn | UnboundedColumn], formats: tuple[tuple[str, str], ...]
+) -> dict[str, DeclaredColumn | UnboundedColumn]:
+    """Return the columns for which a format was given."""
+    changed: dict[str, DeclaredColumn | UnboundedColumn] = {}
+    for name, written in formats:
+        column = columns.get(name)
+        if not isinstance(column, NumberColumn | DateColumn):
+            raise click.UsageError(f"--format {name}: this column has no bounds that are declared here")
+        changed[name] = with_format(column, written)
+    return changed
+
+
+def _without_missing(
+    columns: dict[str, DeclaredColumn | UnboundedColumn], names: tuple[str, ...]
+) -> dict[str, DeclaredColumn | UnboundedColumn]:
+    """Return the columns in which no value is missing."""
+    changed: dict[str, DeclaredColumn | UnboundedColumn] = {}
+    for name in names:
+        column = columns.get(name)
+        if not isinstance(column, NumberColumn | DateColumn | ListedColumn):
+            raise click.UsageError(f"--not-null {name}: this column has no bounds or list declared here")
+        changed[name] = require_values(column)
+    return changed
 
 
 def _bounded(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
+from sfumato.engines.formats import write_iso_date, write_plain_number
 from sfumato.engines.snapshot import (
     ColumnSurvey,
     SourceSurvey,
@@ -21,6 +22,7 @@ from sfumato.errors import EngineError, UsageError
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
+    from sfumato.engines.formats import TextFunctions
     from sfumato.engines.snapshot import Preparation, StoredColumn
 
 K = TypeVar("K")
@@ -41,7 +43,7 @@ YEAR_10000 = 253_402_300_800
 
 ISO = (
     r"([0-9]{4}-[0-9]{2}-[0-9]{2})(?:[T ]((?:[01][0-9]|2[0-3]):[0-5][0-9])(?::([0-5][0-9])(?:\.[0-9]+)?)?"
-    r"(?:Z|([+-])([01][0-9]|2[0-3])(?::?([0-5][0-9]))?)?)?"
+    r"(?: ?(?:Z|UTC|GMT|([+-])([01][0-9]|2[0-3])(?::?([0-5][0-9]))?))?)?"
 )
 
 _DIGITS = "[0-9]+(?:_[0-9]+)*"
@@ -68,6 +70,7 @@ class ReadingLayers(Generic[K]):
 
     text: K
     """The kind of texts."""
+    functions: TextFunctions
     as_text: Callable[[str, K], str]
     as_number: Callable[[str, str, K], str]
     """Reads a column of this name as numbers; other values become missing."""
@@ -89,9 +92,15 @@ class ReadingLayers(Generic[K]):
         """Write the first layer: a text, a number, whole seconds, or the parts of a text that is a moment."""
         match column:
             case StoredGrid():
+                if column.format and kind is self.text:
+                    value = write_plain_number(self.as_text(value, kind), column.format, self.functions)
                 return self.as_number(column.name, value, kind)
             case StoredTime():
-                return self.parts(value) if kind is self.text else self.as_seconds(column.name, value, kind)
+                if kind is not self.text:
+                    return self.as_seconds(column.name, value, kind)
+                if column.format:
+                    value = write_iso_date(self.as_text(value, kind), column.format, self.functions)
+                return self.parts(value)
             case StoredCodes():
                 texts = are_texts(column)
                 return self.as_text(value, kind) if texts else self.as_number(column.name, value, kind)

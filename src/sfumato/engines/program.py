@@ -248,6 +248,9 @@ class Engine(Protocol):
     def list_columns(self, source: Any) -> dict[str, str]:
         """Return what kind of values each column of a source has, by the source's own types and no row."""
 
+    def list_required(self, source: Any) -> frozenset[str]:
+        """Return the columns that the source declares to have a value in every row."""
+
     def check(self, program: EngineProgram[Any]) -> None:
         """Raise EngineError unless the snapshots of a program can be opened now. No row is read."""
 

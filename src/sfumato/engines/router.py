@@ -75,6 +75,10 @@ class EngineRouter:
         """Return what kind of values each column of a source has, by the source's own types and no row."""
         return self._engine_at(source).list_columns(source)
 
+    def list_required(self, source: Any) -> frozenset[str]:
+        """Return the columns that the source declares to have a value in every row."""
+        return self._engine_at(source).list_required(source)
+
     def check(self, program: EngineProgram[Any]) -> None:
         """Raise EngineError unless the snapshots of a program can be opened now. No row is read."""
         with limit_more(self.limits):

@@ -17,6 +17,8 @@ class StoredGrid:
     high: int
     exponent: int
     missing: int | None = None
+    format: str = ""
+    """How texts write the numbers: a name in engines/formats.py; empty for plain numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,8 @@ class StoredTime:
     high: int
     seconds: bool
     missing: int | None = None
+    format: str = ""
+    """How texts write the dates: a name in engines/formats.py; empty for ISO 8601."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +128,8 @@ class SourceSurvey:
     columns: tuple[ColumnSurvey, ...]
     moved: int = 0
     """Units that are left out because they are in another region than before."""
+    reading: tuple[str, ...] = ()
+    """How a file is written that is not UTF-8 with commas, one sentence each."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from sfumato.engines.limits import current_limits
+from sfumato.errors import EngineError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -139,3 +140,24 @@ def end_runs(folder: Path, snapshot: str) -> Iterator[None]:
 
 def _mark(folder: Path, snapshot: str) -> Path:
     return folder / f"{quote(snapshot, safe='')}{_ENDING}"
+
+
+# ---- engines out of reach ----------------------------------------------------------------------------------
+
+
+@contextmanager
+def reach_engine(engine: str, why: str, *errors: type[Exception]) -> Iterator[None]:
+    """Turn errors into one that says that nothing was read; only what opens and describes goes in here.
+
+    Its words are the same for whatever stood in the way, because analysts see them.
+    """
+    try:
+        yield
+    except errors:
+        raise EngineError(
+            "SF-C221",
+            "The rows of this table cannot be reached now, so nothing was read.",
+            engine=engine,
+            why=why,
+            try_="the same question later; the steward can start the engine, or lab.advance(…)",
+        ) from None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, TypeGuard, overload
@@ -16,6 +16,7 @@ from sfumato.curator.catalog import domains
 from sfumato.curator.catalog.calendar import count_periods
 from sfumato.curator.catalog.domains import Listed, Numbers, Periods
 from sfumato.engines import snapshot as preparation
+from sfumato.engines.formats import DATE_FORMATS, NUMBER_FORMATS
 from sfumato.errors import UsageError
 from sfumato.privacy.bound_choice import BoundChoice
 from sfumato.privacy.exact import Number, parse_exact, parse_positive
@@ -42,6 +43,10 @@ class NumberColumn:
     """Whether the steward named the step, which says that values are multiples of it."""
     missing: Fraction | None = None
     constant: bool = False
+    nullable: bool | None = None
+    """Whether values may be missing; None if the steward did not say."""
+    format: str = ""
+    """How texts write the numbers; empty for plain numbers."""
 
     @property
     def step(self) -> Fraction:
@@ -56,7 +61,7 @@ class NumberColumn:
     def make_stored_column(self, name: str) -> StoredColumn:
         """Return how an engine stores the column."""
         missing = None if self.missing is None else _nearest_step(self.missing, self.step)
-        return preparation.StoredGrid(name, *self.ends, self.exponent, missing)
+        return preparation.StoredGrid(name, *self.ends, self.exponent, missing, self.format)
 
     @property
     def domain(self) -> Domain:
@@ -80,6 +85,10 @@ class DateColumn:
     high: date
     missing: date | None = None
     constant: bool = False
+    nullable: bool | None = None
+    """Whether values may be missing; None if the steward did not say."""
+    format: str = ""
+    """How texts write the dates; empty for ISO 8601."""
 
     @property
     def unit(self) -> str:
@@ -89,9 +98,8 @@ class DateColumn:
     def make_stored_column(self, name: str) -> StoredColumn:
         """Return how an engine stores the column."""
         missing = None if self.missing is None else self._place(self.missing)
-        return preparation.StoredTime(
-            name, self._place(self.low), self._place(self.high), self.unit == "second", missing
-        )
+        ends = self._place(self.low), self._place(self.high)
+        return preparation.StoredTime(name, *ends, self.unit == "second", missing, self.format)
 
     @property
     def domain(self) -> Domain:
@@ -112,6 +120,8 @@ class ListedColumn:
     values: tuple[Scalar, ...]
     missing: Scalar | None = None
     constant: bool = False
+    nullable: bool | None = None
+    """Whether values may be missing; None if the steward did not say."""
 
     def make_stored_column(self, name: str) -> StoredColumn:
         """Return how an engine stores the column."""
@@ -138,6 +148,7 @@ class TextColumn:
 
     constant: bool = False
     missing: None = None
+    nullable: None = None
 
     def make_stored_column(self, name: str) -> StoredColumn:
         """Return how an engine stores the column."""
@@ -161,14 +172,17 @@ class UnboundedColumn:
 
     choice: BoundChoice
     step: Number | None = None
-    missing: Number | None = None
+    missing: Number | bool | None = None
     constant: bool = False
+    format: str = ""
 
     def bounded_by(self, low: Fraction, high: Fraction) -> NumberColumn:
         """Return the column within these bounds, widened to hold what counts for a missing value."""
-        instead = [] if self.missing is None else [parse_exact(self.missing, "missing")]
+        said = self.missing is None or isinstance(self.missing, bool)
+        instead = [] if said else [parse_exact(self.missing, "missing")]
         ends = min(low, *instead, high), max(low, *instead, high)
-        column = between(*ends, self.step, missing=self.missing, constant=self.constant)
+        rules: dict[str, Any] = {"missing": self.missing, "constant": self.constant, "format": self.format}
+        column = between(*ends, self.step, **rules)
         if not isinstance(column, NumberColumn):
             raise AssertionError(column)
         return column
@@ -183,8 +197,9 @@ def between(
     high: None = None,
     step: Number | None = None,
     *,
-    missing: Number | None = None,
+    missing: Number | bool | None = None,
     constant: bool = False,
+    format: str = "",
 ) -> UnboundedColumn: ...
 
 
@@ -194,8 +209,9 @@ def between(
     high: Number | date,
     step: Number | None = None,
     *,
-    missing: Number | date | None = None,
+    missing: Number | date | bool | None = None,
     constant: bool = False,
+    format: str = "",
 ) -> NumberColumn | DateColumn: ...
 
 
@@ -204,8 +220,9 @@ def between(
     high: Number | date | None = None,
     step: Number | None = None,
     *,
-    missing: Number | date | None = None,
+    missing: Number | date | bool | None = None,
     constant: bool = False,
+    format: str = "",  # noqa: A002
 ) -> NumberColumn | DateColumn | UnboundedColumn:
     """Promise that a column holds numbers, dates or timestamps from `low` to `high`.
 
@@ -214,19 +231,28 @@ def between(
 
     Numbers are kept as multiples of `step`, a power of two. Without one, the step is chosen from the bounds
     so that rounding is far below any noise. Dates are kept to the day, timestamps to the second in UTC.
-    `missing` counts in place of a missing value. `constant` says that all rows of a unit have one value; the
-    unit's first row decides.
+    `missing` counts in place of a missing value. `missing=False` promises that none is missing, and
+    `missing=True` that some may be, although the source declares the column NOT NULL. `constant` says that
+    all rows of a unit have one value; the unit's first row decides. `format` names how texts write numbers
+    ("1,234.56" or "1.234,56") or dates ("31/12/2024", "12/31/2024", "2024/12/31", "20241231", "31 Dec 2024"
+    or "Dec 31 2024"); by default it is found from the column.
     """
     if isinstance(low, BoundChoice) or isinstance(high, BoundChoice):
-        return _between_chosen(low, high, step, missing, bool(constant))
+        return _between_chosen(
+            low, high, step, missing, bool(constant), _known_format(format, NUMBER_FORMATS)
+        )
     if _is_time(low) or _is_time(high):  # a date beside a number is refused there
-        return _between_dates(low, high, step, missing, constant)
+        return _between_dates(low, high, step, missing, constant, _known_format(format, DATE_FORMATS))
     bottom, top = parse_exact(low, "low"), parse_exact(high, "high")
     if not bottom < top:
         raise _crossed_bounds(low, high)
     exponent = choose_exponent(max(abs(bottom), abs(top))) if step is None else _power_of_two(step)
+    nullable, missing = _split_missing(missing, bottom)
     instead = None if missing is None else parse_exact(missing, "missing")
-    promise = NumberColumn(bottom, top, exponent, step is not None, instead, bool(constant))
+    written = _known_format(format, NUMBER_FORMATS)
+    promise = NumberColumn(
+        bottom, top, exponent, step is not None, instead, bool(constant), nullable, written
+    )
     _require_inside(missing is None or bottom <= (instead or 0) <= top)
     ends = promise.ends
     # Up to 2^52 steps a double holds every multiple exactly, and half of a step for rounding.
@@ -245,8 +271,9 @@ def one_of(
 ) -> ListedColumn:
     """Promise the only values a column can have. Any other value counts as missing.
 
-    `missing`, one of the values, counts in place of a missing value. `constant` says that all rows of a unit
-    have one value; the unit's first row decides.
+    `missing`, one of the values, counts in place of a missing value. `missing=False` promises that every row
+    has one of the values. `constant` says that all rows of a unit have one value; the unit's first row
+    decides.
     """
     if not values:
         raise UsageError("SF-C106", "one_of needs at least one value.", try_='sf.one_of("A", "B")')
@@ -255,9 +282,12 @@ def one_of(
         raise UsageError("SF-C107", "The values of one_of must all be texts, all numbers or all booleans.")
     if len(set(scalars)) < len(scalars):
         raise UsageError("SF-C108", "one_of lists a value twice.")
-    instead = None if missing is None else _require_scalar(missing)
+    flags = isinstance(scalars[0], bool)
+    # In a list of booleans True is a value like others; a missing value counts as False in both senses.
+    nullable, missing = (None, True) if flags and missing is True else _split_missing(missing, scalars[0])
+    instead = False if flags and nullable is False else None if missing is None else _require_scalar(missing)
     _require_inside(instead is None or instead in scalars)
-    return ListedColumn(scalars, instead, bool(constant))
+    return ListedColumn(scalars, instead, bool(constant), nullable)
 
 
 def text(*, constant: bool = False) -> TextColumn:
@@ -267,18 +297,22 @@ def text(*, constant: bool = False) -> TextColumn:
 
 def column_from_dict(fields: dict[str, Any]) -> DeclaredColumn:
     """Return a column from the fields of the catalog file."""
-    rules = {"constant": fields.get("constant", False)}
+    rules: dict[str, Any] = {"constant": fields.get("constant", False)}
     missing = fields.get("missing")
     # The keys of the catalog file: they stay what they are, whatever the classes are called.
     if "text" in fields:
         return TextColumn(**rules)
+    rules |= {"nullable": fields.get("nullable")}
+    written: dict[str, Any] = {"format": fields.get("format", "")}
     if "during" in fields:
         first, last = map(_read_moment, fields["during"])
-        return DateColumn(first, last, None if missing is None else _read_moment(missing), **rules)
+        return DateColumn(first, last, None if missing is None else _read_moment(missing), **rules, **written)
     if "between" in fields:
         low, high = map(Fraction, fields["between"])
         instead = None if missing is None else Fraction(missing)
-        return NumberColumn(low, high, fields["exponent"], fields["declared_step"], instead, **rules)
+        return NumberColumn(
+            low, high, fields["exponent"], fields["declared_step"], instead, **rules, **written
+        )
     read = Fraction if fields["kind"] == "number" else lambda value: value
     return ListedColumn(
         tuple(map(read, fields["one_of"])), None if missing is None else read(missing), **rules
@@ -297,7 +331,59 @@ def kind_of_value(value: Any) -> str:
 # ---- parts -------------------------------------------------------------------------------------------------
 
 
-def _between_chosen(low: Any, high: Any, step: Any, missing: Any, constant: bool) -> UnboundedColumn:
+def require_values(column: DeclaredColumn) -> DeclaredColumn:
+    """Return a column with the promise that no value is missing, as `missing=False` declares it."""
+    match column:
+        case NumberColumn():
+            return replace(column, missing=column.low, nullable=False)
+        case DateColumn():
+            return replace(column, missing=column.low, nullable=False)
+        case ListedColumn(values):
+            instead = False if isinstance(values[0], bool) and False in values else values[0]
+            return replace(column, missing=instead, nullable=False)
+    return column
+
+
+def with_format(column: DeclaredColumn, written: str) -> DeclaredColumn:
+    """Return a column of numbers or dates whose texts are written in this format."""
+    match column:
+        case NumberColumn():
+            return replace(column, format=_known_format(written, NUMBER_FORMATS))
+        case DateColumn():
+            return replace(column, format=_known_format(written, DATE_FORMATS))
+    return column
+
+
+def find_format(column: DeclaredColumn | UnboundedColumn) -> str:
+    """Return how texts write the values of a column; empty for plain numbers, ISO dates and other values."""
+    return "" if isinstance(column, ListedColumn | TextColumn) else column.format
+
+
+def _split_missing(missing: Any, stand_in: Any) -> tuple[bool | None, Any]:
+    """Return whether values may be missing, and what counts in place of a missing one.
+
+    With the promise that none is missing, `stand_in` counts for those that are missing all the same.
+    """
+    if not isinstance(missing, bool):
+        return None, missing
+    return missing, None if missing else stand_in
+
+
+def _known_format(name: str, known: Collection[str]) -> str:
+    if name and name not in known:
+        raise UsageError(
+            "SF-C251",
+            "This format is not known for such a column.",
+            got=str(name)[:40],
+            accepted=", ".join(f'"{each}"' for each in known),
+            try_='sf.between(date(2020, 1, 1), date(2024, 12, 31), format="31/12/2024")',
+        )
+    return name
+
+
+def _between_chosen(
+    low: Any, high: Any, step: Any, missing: Any, constant: bool, written: str
+) -> UnboundedColumn:
     """Return a column whose bounds are to be chosen; refuse one bound, and dates, which are not chosen."""
     if not isinstance(low, BoundChoice) or high is not None or _is_time(missing):
         raise UsageError(
@@ -305,13 +391,15 @@ def _between_chosen(low: Any, high: Any, step: Any, missing: Any, constant: bool
             "Both bounds of a column of numbers are chosen together, and none of a column of dates.",
             try_="sf.between(sf.choose(epsilon=0.05)), or sf.between(date(2020, 1, 1), date(2024, 12, 31))",
         )
-    return UnboundedColumn(low, step, missing, constant)
+    return UnboundedColumn(low, step, missing, constant, written)
 
 
 def _write_rules(promise: DeclaredColumn) -> dict[str, Any]:
     """Return the fields for missing values and constant columns, where they are declared."""
     missing = {} if promise.missing is None else {"missing": _write_value(promise.missing)}
-    return missing | ({"constant": True} if promise.constant else {})
+    nullable = {} if promise.nullable is None else {"nullable": promise.nullable}
+    written = {"format": find_format(promise)} if find_format(promise) else {}
+    return missing | nullable | written | ({"constant": True} if promise.constant else {})
 
 
 def _write_value(value: Scalar) -> Any:
@@ -328,7 +416,8 @@ def _is_time(value: Any) -> TypeGuard[date]:
     return isinstance(value, date)
 
 
-def _between_dates(low: Any, high: Any, step: Any, missing: Any, constant: bool) -> DateColumn:
+def _between_dates(low: Any, high: Any, step: Any, missing: Any, constant: bool, written: str) -> DateColumn:
+    nullable, missing = _split_missing(missing, low)
     given = [low, high] + ([] if missing is None else [missing])
     # A datetime is a date to Python, so types are compared and not classes.
     if step is not None or not all(map(_is_time, given)) or len({type(each) for each in given}) > 1:
@@ -343,7 +432,7 @@ def _between_dates(low: Any, high: Any, step: Any, missing: Any, constant: bool)
     if not bottom < top:
         raise _crossed_bounds(low, high)
     _require_inside(instead is None or bottom <= instead <= top)
-    return DateColumn(bottom, top, instead, bool(constant))
+    return DateColumn(bottom, top, instead, bool(constant), nullable, written)
 
 
 def _in_utc(moment: date) -> date:

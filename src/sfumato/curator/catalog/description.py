@@ -64,6 +64,8 @@ def describe_missing(column: DeclaredColumn) -> str:
     value = column.missing
     if value is None:
         return "stay NULL"
+    if column.nullable is False:
+        return "do not occur"
     return f"count as {format_short(value) if isinstance(value, Fraction) else value}"
 
 

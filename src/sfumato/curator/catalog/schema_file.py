@@ -12,6 +12,7 @@
 
     [columns.age]
     between = [0, 110]                # numbers, dates or timestamps; step = 1, missing = 40, constant = true
+                                      # missing = false: no value is missing; format = "31/12/2024"
     [columns.cost]
     between = { choose = 0.05 }       # bounds that are bought
     [columns.ward]
@@ -48,6 +49,7 @@ from sfumato.curator.catalog.columns import (
     TextColumn,
     UnboundedColumn,
     between,
+    find_format,
     one_of,
     text,
 )
@@ -161,7 +163,11 @@ def _write_column(column: DeclaredColumn | UnboundedColumn) -> list[str]:
             lines = [f"one_of = [{', '.join(map(_write_toml, column.values))}]"]
         case TextColumn():
             lines = ["text = true"]
-    lines += [] if column.missing is None else [f"missing = {_write_toml(column.missing)}"]
+    nullable = None if isinstance(column, UnboundedColumn) else column.nullable
+    missing = column.missing if nullable is None else nullable
+    lines += [] if missing is None else [f"missing = {_write_toml(missing)}"]
+    written = find_format(column)
+    lines += [f"format = {_write_toml(written)}"] if written else []
     return [*lines, "constant = true"] if column.constant else lines
 
 
@@ -230,7 +236,7 @@ class _Reader:
         return choose(epsilon=said.pop("choose"), **said)
 
     def _column(self, path: str, fields: Any) -> DeclaredColumn | UnboundedColumn:
-        self._known(path, fields, (*_KINDS, "step", "missing", "constant"))
+        self._known(path, fields, (*_KINDS, "step", "missing", "constant", "format"))
         kinds = [kind for kind in _KINDS if kind in fields]
         if len(kinds) != 1:
             raise self._wrong(path, "must have exactly one kind", "between, one_of or text")

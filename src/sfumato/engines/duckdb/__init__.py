@@ -13,7 +13,7 @@ from sfumato.engines.duckdb.prepare import (
     survey_source,
 )
 from sfumato.engines.duckdb.run import SNAPSHOTS, answer_program
-from sfumato.engines.duckdb.sources import list_columns
+from sfumato.engines.duckdb.sources import list_columns, list_required
 from sfumato.engines.rows import list_scans
 
 if TYPE_CHECKING:
@@ -58,6 +58,10 @@ class DuckDBEngine:
     def list_columns(self, source: Any) -> dict[str, str]:
         """Return what kind of values each column of a source has, by the source's own types and no row."""
         return list_columns(source)
+
+    def list_required(self, source: Any) -> frozenset[str]:
+        """Return the columns that the source declares to have a value in every row."""
+        return list_required(source)
 
     def check(self, program: EngineProgram[Any]) -> None:
         """Raise EngineError unless the snapshots of a program can be opened now. No row is read."""

@@ -55,7 +55,7 @@ from sfumato.engines.snapshot import GraphPreparation, StoredCodes, StoredText, 
 from sfumato.files.durable import rename_path, sync_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from duckdb import DuckDBPyConnection
@@ -194,14 +194,15 @@ def _survey(connection: DuckDBPyConnection, preparation: Preparation, rows: Sour
     layers = _layers(preparation, rows.relation, rows.kinds, marked=True)
     (found,) = connection.execute(f"SELECT {counts} {layers}").fetchall()
     if preparation.unit is None:
-        return read_survey(preparation, found, None)
+        return replace(read_survey(preparation, found, None), reading=rows.reading)
     named = f"SELECT {write_as_text('s0', rows.kinds[0])} AS unit FROM {rows.relation}"  # noqa: S608
     units = write_unit_survey(preparation, f"SELECT unit FROM ({named}) WHERE unit <> ''")  # noqa: S608
     of_units = connection.execute(units).fetchall()[0]
-    if not preparation.constant:
-        return read_survey(preparation, found, of_units)
-    varying = write_varying_survey(preparation, _gridded(preparation, rows.relation, rows.kinds))
-    return read_survey(preparation, found, of_units, connection.execute(varying).fetchall()[0])
+    several: Sequence[int | None] = ()
+    if preparation.constant:
+        varying = write_varying_survey(preparation, _gridded(preparation, rows.relation, rows.kinds))
+        several = connection.execute(varying).fetchall()[0]
+    return replace(read_survey(preparation, found, of_units, several), reading=rows.reading)
 
 
 def _refuse_rounded_identifiers(connection: DuckDBPyConnection, name: str) -> None:

@@ -32,8 +32,7 @@ from sfumato.engines.program import (
     SumsByKey,
     UnitFigures,
 )
-from sfumato.engines.reach import reach_engine
-from sfumato.engines.watch import watch_run
+from sfumato.engines.watch import reach_engine, watch_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -6,6 +6,7 @@ person's value change how everyone's are read.
 
 from __future__ import annotations
 
+import codecs
 import csv
 import os
 import sys
@@ -26,14 +27,16 @@ if TYPE_CHECKING:
 
 _ACCEPTED = "a .parquet or .csv path, a pyarrow.Table, a pandas.DataFrame or a polars.DataFrame"
 
-# Nothing is left to be detected but the line ending. The parallel reader guesses where a row begins in each
+# DuckDB is left to detect the line ending only. The parallel reader guesses where a row begins in each
 # part of a large file, checks that the parts meet, and refuses the file if they do not. The other one drops
 # the rest of a file after an open quote, in silence.
 _CSV = (
-    "auto_detect = false, header = true, delim = ',', quote = '\"', escape = '\"', strict_mode = true, "
+    "auto_detect = false, header = true, quote = '\"', escape = '\"', strict_mode = true, "
     "nullstr = '', allow_quoted_nulls = false, compression = 'none', max_line_size = 16777216, "
     "parallel = true"
 )
+_PART = 2**20
+"""Bytes of a file that are decoded at a time."""
 _DIGITS = 38
 """DuckDB reads longer decimals as doubles, which merges identifiers."""
 
@@ -56,11 +59,16 @@ class SourceScan:
 
     relation: str
     kinds: tuple[Kind, ...]
+    reading: tuple[str, ...] = ()
+    """How a file is written that is not UTF-8 with commas, one sentence each."""
 
 
 class _Source(Protocol):
     @property
     def names(self) -> Sequence[str]: ...
+
+    @property
+    def required(self) -> Sequence[str]: ...
 
     def kind_at(self, position: int) -> Kind: ...
 
@@ -100,6 +108,11 @@ def list_columns(source: Any) -> dict[str, str]:
     return kinds
 
 
+def list_required(source: Any) -> frozenset[str]:
+    """Return the columns that a Parquet file or an Arrow table declares not to be nullable."""
+    return frozenset(_recognised(source).required)
+
+
 def unreadable_source(reason: str) -> UsageError:
     """Return the refusal of a source that is damaged, without a word of what it holds."""
     return UsageError(
@@ -117,6 +130,8 @@ def unreadable_source(reason: str) -> UsageError:
 class _Csv:
     path: Path
     names: Sequence[str]
+    delimiter: str
+    required: Sequence[str] = ()
 
     def kind_at(self, position: int) -> Kind:
         return Kind.TEXT
@@ -125,9 +140,18 @@ class _Csv:
     def scan(self, connection: DuckDBPyConnection, positions: Sequence[int]) -> Iterator[SourceScan]:
         # All as texts: guessing a type would look at many rows, and one row could change the others.
         fields = ", ".join(f"f{i}: 'VARCHAR'" for i in range(len(self.names)))
+        encoding = _find_encoding(self.path)
+        written = f"delim = '{self.delimiter}', encoding = '{encoding}'"
         with _opened(self.path) as file:
-            table = f"read_csv({file}, columns = {{{fields}}}, {_CSV})"
-            yield SourceScan(_chosen(table, positions), (Kind.TEXT,) * len(positions))
+            table = f"read_csv({file}, columns = {{{fields}}}, {written}, {_CSV})"
+            yield SourceScan(
+                _chosen(table, positions), (Kind.TEXT,) * len(positions), self._describe(encoding)
+            )
+
+    def _describe(self, encoding: str) -> tuple[str, ...]:
+        other = _DELIMITERS[self.delimiter]
+        fields = (f"The fields of the file are separated by {other}.",) if other else ()
+        return fields + (("The file is read as Latin-1, as it is not UTF-8.",) if encoding != "utf-8" else ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +159,7 @@ class _Parquet:
     path: Path
     names: Sequence[str]
     types: Sequence[Any]
+    required: Sequence[str]
 
     def kind_at(self, position: int) -> Kind:
         return _kind(self.names[position], self.types[position])
@@ -163,12 +188,61 @@ def _chosen(table: str, positions: Sequence[int]) -> str:
     return f"(SELECT {chosen} FROM {table})"  # noqa: S608  positions and file numbers are ours
 
 
+_DELIMITERS = {",": "", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
+"""What separates the fields of a CSV file. The header decides, and no row."""
+
+
 def _csv(path: Path) -> _Csv:
+    with path.open("rb") as file:
+        if file.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+            raise unreadable_source("it is UTF-16")
+    found = {each: _read_header(path, each) for each in _DELIMITERS}
+    delimiter = max(found, key=lambda each: len(found[each]))  # commas, if nothing separates more
+    if not found[delimiter]:
+        raise unreadable_source("its first line is not a CSV header")
+    return _Csv(path, found[delimiter], delimiter)
+
+
+def _read_header(path: Path, delimiter: str) -> list[str]:
+    """Return the names in the first line of a file; none if it is no header with this delimiter."""
+    for encoding in ("utf-8-sig", "latin-1"):
+        try:
+            with path.open(encoding=encoding, newline="") as lines:
+                return next(csv.reader(lines, strict=True, delimiter=delimiter))
+        except UnicodeDecodeError:
+            continue
+        except (StopIteration, csv.Error):
+            break
+    return []
+
+
+def _find_encoding(path: Path) -> str:
+    """Return utf-8, or latin-1 for a file in which most lines with other than ASCII characters are not UTF-8.
+
+    A file of both is refused, so that one row does not change how the others are read.
+    """
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    with path.open("rb") as file:
+        try:
+            while part := file.read(_PART):
+                decoder.decode(part)
+            decoder.decode(b"", final=True)
+        except UnicodeDecodeError:
+            file.seek(0)
+            special = [line for line in file if not line.isascii()]
+        else:
+            return "utf-8"
+    if 2 * sum(map(_is_utf8, special)) >= len(special):
+        raise unreadable_source("some of its lines are not UTF-8, although most are")
+    return "latin-1"
+
+
+def _is_utf8(line: bytes) -> bool:
     try:
-        with path.open(encoding="utf-8-sig", newline="") as lines:
-            return _Csv(path, next(csv.reader(lines, strict=True)))
-    except (StopIteration, UnicodeDecodeError, csv.Error):
-        raise unreadable_source("its first line is not a CSV header") from None
+        line.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _parquet(path: Path) -> _Parquet:
@@ -179,7 +253,11 @@ def _parquet(path: Path) -> _Parquet:
         schema = pyarrow.parquet.read_schema(path)
     except pyarrow.ArrowInvalid:
         raise unreadable_source("it is not a Parquet file") from None
-    return _Parquet(path, schema.names, schema.types)
+    return _Parquet(path, schema.names, schema.types, _list_required(schema))
+
+
+def _list_required(schema: Any) -> list[str]:
+    return [field.name for field in schema if not field.nullable]
 
 
 # ---- tables in memory --------------------------------------------------------------------------------------
@@ -190,6 +268,7 @@ class _Columns:
     names: Sequence[str]
     column: Callable[[int], Any]
     """The Arrow array at a position."""
+    required: Sequence[str] = ()
 
     def kind_at(self, position: int) -> Kind:
         return _kind(self.names[position], self._array(position).type)
@@ -248,7 +327,7 @@ def _recognised(source: Any) -> _Source:
     if isinstance(source, str | Path):
         return _file(Path(source))
     if _is(source, "pyarrow", "Table"):
-        return _Columns(source.column_names, source.column)
+        return _Columns(source.column_names, source.column, _list_required(source.schema))
     if _is(source, "pandas", "DataFrame"):
         return _Columns(list(source.columns), lambda i: _from_pandas(source.iloc[:, i]))
     if _is(source, "polars", "DataFrame"):

@@ -8,7 +8,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from sfumato.engines.duckdb.connection import quote_text
 from sfumato.engines.duckdb.sources import Kind
+from sfumato.engines.formats import TextFunctions, write_iso_date, write_plain_number
 from sfumato.engines.ingest import (
     ISO,
     LONGEST_TEXT,
@@ -25,15 +27,28 @@ if TYPE_CHECKING:
     from sfumato.engines.snapshot import StoredColumn
 
 
+_FUNCTIONS = TextFunctions(
+    quote=quote_text,
+    matches=lambda text, pattern: f"regexp_full_match({text}, {quote_text(pattern)})",
+    replace=lambda text, pattern, by: f"regexp_replace({text}, {quote_text(pattern)}, {quote_text(by)})",
+)
+
+
 def parse_column(column: StoredColumn, value: str, kind: Kind) -> str:
     """Write the first layer: a text, a double, whole seconds or days, or the parts of a moment's text."""
     match column:
         case StoredGrid():
+            if column.format and kind is Kind.TEXT:
+                value = write_plain_number(write_as_text(value, kind), column.format, _FUNCTIONS)
             return _as_number(column.name, value, kind)
         case StoredTime():
             if in_days(column, kind):
                 return _days(value)
-            return _parts(value) if kind is Kind.TEXT else _as_seconds(column.name, value, kind)
+            if kind is not Kind.TEXT:
+                return _as_seconds(column.name, value, kind)
+            if column.format:
+                value = write_iso_date(write_as_text(value, kind), column.format, _FUNCTIONS)
+            return _parts(value)
         case StoredCodes():
             return write_as_text(value, kind) if are_texts(column) else _as_number(column.name, value, kind)
         case StoredText():

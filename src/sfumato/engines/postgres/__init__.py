@@ -13,7 +13,7 @@ from sfumato.engines.postgres.prepare import (
     survey_source,
 )
 from sfumato.engines.postgres.run import answer_program, require_snapshots
-from sfumato.engines.postgres.sources import list_columns, parse_address
+from sfumato.engines.postgres.sources import list_columns, list_required, parse_address
 from sfumato.engines.rows import list_scans
 from sfumato.engines.snapshot import GraphPreparation
 from sfumato.engines.watch import watch_run
@@ -66,6 +66,12 @@ class PostgresEngine:
         address = parse_address(source)
         with open_writer(address.dsn) as connection:
             return list_columns(connection, address)
+
+    def list_required(self, source: Any) -> frozenset[str]:
+        """Return the columns that the source declares to have a value in every row."""
+        address = parse_address(source)
+        with open_writer(address.dsn) as connection:
+            return list_required(connection, address)
 
     def check(self, program: EngineProgram[Any]) -> None:
         """Raise EngineError unless the snapshots of a program can be opened now. No row is read."""

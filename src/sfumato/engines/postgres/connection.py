@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.engines.limits import current_limits
 from sfumato.engines.postgres.sources import ADDRESS
-from sfumato.engines.reach import reach_engine
+from sfumato.engines.watch import reach_engine
 from sfumato.errors import UsageError, missing_extra
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from sfumato.engines.compile import Layout, compile_program
 from sfumato.engines.postgres.connection import open_reader
 from sfumato.engines.postgres.dialect import PostgresDialect
 from sfumato.engines.postgres.prepare import hash_name, name_table
-from sfumato.engines.reach import reach_engine
 from sfumato.engines.rows import list_scans
 from sfumato.engines.shapes import shape_answer
+from sfumato.engines.watch import reach_engine
 from sfumato.errors import EngineError
 
 if TYPE_CHECKING:

@@ -160,7 +160,19 @@ _TYPES = """
 """A domain is read as the type it is made of."""
 
 
+def list_required(connection: Connection[Any], address: Address) -> frozenset[str]:
+    """Return the columns with a NOT NULL constraint."""
+    required = "SELECT attname FROM pg_attribute WHERE attrelid = %s AND attnum > 0 AND attnotnull"
+    return frozenset(name for (name,) in connection.execute(required, [_find_table(connection, address)]))
+
+
 def _types(connection: Connection[Any], address: Address) -> dict[str, tuple[str, bool, bool]]:
+    table = _find_table(connection, address)
+    return {name: (of, ours, enum) for name, of, ours, enum in connection.execute(_TYPES, [table])}
+
+
+def _find_table(connection: Connection[Any], address: Address) -> int:
+    """Return the number that PostgreSQL gave a table, or refuse one that does not exist."""
     found = connection.execute(
         "SELECT pg_class.oid FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace "
         "WHERE nspname = %s AND relname = %s AND relkind IN ('r', 'v', 'm', 'f', 'p')",
@@ -168,4 +180,4 @@ def _types(connection: Connection[Any], address: Address) -> dict[str, tuple[str
     ).fetchone()
     if found is None:
         raise UsageError("SF-C202", "There is no such table.", table=f"{address.schema}.{address.table}")
-    return {name: (of, ours, enum) for name, of, ours, enum in connection.execute(_TYPES, [found[0]])}
+    return int(found[0])

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from sfumato.engines.formats import TextFunctions
 from sfumato.engines.ingest import (
     AROUND,
     INFINITE,
@@ -32,6 +33,18 @@ _UNDERFLOW = f"{5**1075}e-1075"
 """From the first on a decimal rounds to an infinite double, and up to the second, 2^-1075, to 0."""
 _CYCLE = 146_097
 """Days in 400 years, after which the calendar repeats."""
+
+
+def _quote_text(text: str) -> str:
+    """Return a literal that no setting of the server reads in another way."""
+    return f"convert_from(decode('{text.encode().hex()}', 'hex'), 'UTF8')"
+
+
+_FUNCTIONS = TextFunctions(
+    quote=_quote_text,
+    matches=lambda text, pattern: f"{text} ~ {_quote_text(f'^(?:{pattern})$')}",
+    replace=lambda text, pattern, by: f"regexp_replace({text}, {_quote_text(pattern)}, {_quote_text(by)})",
+)
 
 
 def _whole(stored: str, column: StoredGrid | StoredTime | StoredCodes) -> str:
@@ -185,8 +198,8 @@ def _as_seconds(name: str, value: str, kind: Kind) -> str:
 
 def _parts(value: str) -> str:
     """Take apart a date, with or without time of day and offset; other texts become missing."""
-    spaces = f"convert_from(decode('{SPACES.encode().hex()}', 'hex'), 'UTF8')"
-    return f"regexp_match(btrim(CAST({value} AS TEXT) COLLATE \"C\", {spaces}), '^{ISO}$')"
+    text = f'CAST({value} AS TEXT) COLLATE "C"'
+    return f"regexp_match(btrim({text}, {_quote_text(SPACES)}), '^{ISO}$')"
 
 
 def _seconds_of_parts(parts: str) -> str:
@@ -214,6 +227,7 @@ def _number(parts: str, part: int, start: int, length: int) -> str:
 
 LAYERS = ReadingLayers(
     text=Kind.TEXT,
+    functions=_FUNCTIONS,
     as_text=write_as_text,
     as_number=_as_number,
     as_seconds=_as_seconds,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sfumato.engines.reach import reach_engine
 from sfumato.engines.rows import list_scans
 from sfumato.engines.snapshot import GraphPreparation
 from sfumato.engines.spark.connection import find_steward_session, limit_run, open_own_session
@@ -12,6 +11,7 @@ from sfumato.engines.spark.places import Folder, Tables
 from sfumato.engines.spark.prepare import build_snapshot, require_memory, survey_source
 from sfumato.engines.spark.run import answer_program
 from sfumato.engines.spark.sources import is_frame, list_columns, open_source
+from sfumato.engines.watch import reach_engine
 from sfumato.errors import UsageError
 
 if TYPE_CHECKING:
@@ -65,6 +65,11 @@ class SparkEngine:
     def list_columns(self, source: Any) -> dict[str, str]:
         """Return what kind of values each column of a source has, by the source's own types and no row."""
         return list_columns(open_source(source, find_session(source)))
+
+    def list_required(self, source: Any) -> frozenset[str]:
+        """Return the columns that the source declares to have a value in every row."""
+        frame = open_source(source, find_session(source))
+        return frozenset(field.name for field in frame.schema.fields if not field.nullable)
 
     def check(self, program: EngineProgram[Any]) -> None:
         """Raise EngineError unless the snapshots of a program can be opened now. No row is read."""

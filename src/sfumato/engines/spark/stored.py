@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from sfumato.engines.formats import TextFunctions
 from sfumato.engines.ingest import (
     AROUND,
     INFINITE,
@@ -204,6 +205,11 @@ def _matches(text: str, pattern: str) -> str:
     return f"{text} RLIKE {_whole_text(pattern)}"
 
 
+def _replaced(text: str, pattern: str, by: str) -> str:
+    groups = by.replace("\\", "$")  # as Java names them
+    return f"regexp_replace({text}, {quote_text(pattern)}, {quote_text(groups)})"
+
+
 def _whole_text(pattern: str) -> str:
     """Match a text from end to end: to Java $ is also before the last line break."""
     return quote_text(rf"\A{pattern}\z")
@@ -263,6 +269,7 @@ def _or_zero(digits: str) -> str:
 
 LAYERS = ReadingLayers(
     text=Kind.TEXT,
+    functions=TextFunctions(quote=quote_text, matches=_matches, replace=_replaced),
     as_text=write_as_text,
     as_number=_as_number,
     as_seconds=_as_seconds,

@@ -26,6 +26,7 @@ from sfumato.lab.bounds.choosing import (
 )
 from sfumato.lab.folder import read_ranking_key
 from sfumato.lab.tables.draft import draft_schema
+from sfumato.lab.tables.reading import describe_formats, find_formats, require_declared_values
 from sfumato.lab.tables.registration import (
     agree_on_budget,
     combine_schema,
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
     from sfumato.curator.catalog.columns import DeclaredColumn, UnboundedColumn
     from sfumato.curator.payer import LabAccess
     from sfumato.engines.router import EngineRouter
-    from sfumato.engines.snapshot import Preparation
+    from sfumato.engines.snapshot import Preparation, SourceSurvey
     from sfumato.ledger import Ledger
     from sfumato.ledger.api import SnapshotRead
     from sfumato.privacy.bound_choice import BoundChoice
@@ -151,9 +152,13 @@ class TableDesk(ABC):
         said = combine_schema(Schema(unit, dict(columns or {}), budget, neighbours, rows), schema)
         require_no_choice(said, "lab.check")
         with name_disk_errors(), self._catalog.lock_for_change():
-            table, _ = self._declared(name, said)
+            declared, _ = self._declared(name, said)
+            table = require_declared_values(self.engine, source, declared)
             found = self.engine.survey(source, require_rows_not_edges(table))
-        return SourceReport(table, found).warn()
+            formatted = find_formats(self.engine, source, table, found)
+            if formatted != table:
+                found = self.engine.survey(source, require_rows_not_edges(formatted))
+        return SourceReport(formatted, found, describe_formats(formatted, table)).warn()
 
     def draft_schema(
         self,
@@ -370,14 +375,24 @@ class TableDesk(ABC):
         Where units are pinned, they keep the regions that a snapshot before has `remembered`. Losses that are
         not `confirmed` are refused.
         """
+        table = require_declared_values(self.engine, source, table)
         numbered = self._catalog.begin_snapshot(replace(table, home=self.engine.home(source)))
-        preparation = numbered.make_preparation(read_ranking_key(self.folder), remembered)
-        found = self.engine.prepare(source, preparation, numbered.snapshot_name, survey=True)
-        report = None if found is None else SourceReport(numbered, found)
-        if report is not None:
+        found = self._make_snapshot(numbered, source, remembered)
+        report = None
+        if found is not None:
+            formatted = find_formats(self.engine, source, numbered, found)
+            if formatted != numbered:
+                numbered, found = formatted, self._make_snapshot(formatted, source, remembered)
+        if found is not None:
+            report = SourceReport(numbered, found, describe_formats(numbered, table))
             report.require_confirmed(confirmed)
         if table.is_public:
             return count_public_facts(self.engine, numbered), report
         if table.public_rows is not None:
             require_rows(self.engine, numbered)
         return numbered, report
+
+    def _make_snapshot(self, table: Table, source: Any, remembered: Table | None) -> SourceSurvey | None:
+        """Make the table's snapshot, or make it again. Return what the declaration does to the source."""
+        preparation = table.make_preparation(read_ranking_key(self.folder), remembered)
+        return self.engine.prepare(source, preparation, table.snapshot_name, survey=True)

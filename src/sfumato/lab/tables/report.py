@@ -7,12 +7,12 @@ file of the lab holds them, and nothing that a session can reach does.
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from sfumato import viz
 from sfumato.curator.catalog.columns import ListedColumn
-from sfumato.curator.catalog.description import align_cells, name_type
+from sfumato.curator.catalog.description import align_cells, describe_missing, name_type
 from sfumato.errors import StewardWarning, UsageError
 
 if TYPE_CHECKING:
@@ -35,12 +35,19 @@ _HEADER = ("column", "missing", "not in the list", "not readable", "too low", "t
 _FOR_YOU = "These are exact counts of protected rows: for the steward alone, and kept nowhere."
 
 
+def loses_much(lost: int, values: int) -> bool:
+    """Return whether a column loses more of its values than is accepted without `confirm_losses`."""
+    return lost > VALUES_CONFIRMED * values
+
+
 @dataclass(frozen=True, slots=True)
 class SourceReport:
     """What a declaration does to a source. It prints as text, and as a table in notebooks."""
 
     table: Table
     survey: SourceSurvey
+    formats: tuple[str, ...] = ()
+    """Formats that were found from the columns, one sentence each."""
 
     def sentences(self) -> list[str]:
         """Return how many rows were read, and how many of them are left out."""
@@ -52,6 +59,7 @@ class SourceReport:
             said.append(self._crowding())
         if self.table.pins_units:
             said.append(self._moved())
+        said += [*survey.reading, *self.formats]
         return said + [self._varying(column) for column in survey.columns if column.varying]
 
     def losses(self) -> list[str]:
@@ -65,7 +73,8 @@ class SourceReport:
                 "SF-C249",
                 f"The declaration of '{self.table.name}' does not fit its source, so no snapshot was made.",
                 losses="\n".join(losses),
-                try_="correct the declaration, or confirm_losses=True (--confirm-losses) to accept this",
+                try_="correct the declaration, such as its list or format=, or accept the losses with "
+                "confirm_losses=True (--confirm-losses)",
             )
 
     def warnings(self) -> list[str]:
@@ -100,6 +109,7 @@ class SourceReport:
             "units_with_too_many_rows": survey.crowded,
             "rows_beyond_max_rows": survey.dropped,
             **({"units_in_another_region": survey.moved} if self.table.pins_units else {}),
+            "reading": [*survey.reading, *self.formats],
             "columns": {column.name: self._to_dict(column) for column in survey.columns},
             "warnings": self.warnings(),
             "losses": self.losses(),
@@ -175,8 +185,17 @@ class SourceReport:
         """Yield what needs the steward's confirmation in one column."""
         if column.varying:
             yield self._varying(column)
-        if column.unreadable > VALUES_CONFIRMED * (self._kept - column.missing):
+        if self.table.columns[column.name].nullable is False and column.missing + column.unreadable:
+            yield self._absent(column)
+        elif loses_much(column.unreadable, self._kept - column.missing):
             yield self._unreadable(column)
+
+    def _absent(self, column: ColumnSurvey) -> str:
+        values = _part(column.missing + column.unreadable, self._kept, "value")
+        verb = "is" if column.missing + column.unreadable == 1 else "are"
+        instead = describe_missing(replace(self.table.columns[column.name], nullable=None))
+        said = f"'{column.name}' is declared without missing values"
+        return f"{said}, but {values} {verb} missing. Missing values {instead}."
 
     def _unreadable(self, column: ColumnSurvey) -> str:
         kind = name_type(self.table.columns[column.name])
@@ -188,6 +207,9 @@ class SourceReport:
         name, said = f"'{column.name}'", self._kept - column.missing
         if column.varying:
             yield self._varying(column)
+        if self.table.columns[column.name].nullable is False and column.missing + column.unreadable:
+            yield self._absent(column)
+            return
         if not said:
             if self._kept:
                 yield f"{name} is missing in every row."

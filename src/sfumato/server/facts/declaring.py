@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sfumato.curator.catalog.columns import between, one_of, text
 from sfumato.curator.catalog.schema_file import Schema
 from sfumato.curator.payer import population_account
+from sfumato.engines.formats import DATE_FORMATS, NUMBER_FORMATS
 from sfumato.errors import UsageError
 from sfumato.lab.budget_view import view_population
 from sfumato.privacy.bound_choice import choose
@@ -80,6 +81,10 @@ class TypedColumn:
     step: str = ""
     values: str = ""
     missing: str = ""
+    required: bool = False
+    """Whether no value is missing."""
+    format: str = ""
+    """How texts write the numbers or dates; empty where it is to be found."""
     constant: bool = False
     region: bool = False
     """Whether people of each listed value are a region with a budget of its own."""
@@ -102,10 +107,12 @@ class TypedColumn:
             case "number":
                 low, high = (read_typed_number(each, self.name) for each in (self.low, self.high))
                 step = read_optional_number(self.step, self.name)
-                return between(low, high, step, missing=self._read_missing(read_typed_number), **rules)
+                missing = self._read_missing(read_typed_number)
+                return between(low, high, step, missing=missing, format=self.format, **rules)
             case "date":
                 days = [_read_moment(each, self.name) for each in (self.low, self.high)]
-                return between(days[0], days[1], missing=self._read_missing(_read_moment), **rules)
+                missing = self._read_missing(_read_moment)
+                return between(days[0], days[1], missing=missing, format=self.format, **rules)
             case "list":
                 listed = split_names(self.values)
                 read = read_typed_number if self._holds_numbers(listed) else _read_text
@@ -119,7 +126,8 @@ class TypedColumn:
             raise wrong_field_error(self.name, "bounds, or an ε to have them chosen, and not both")
         chosen = choose(epsilon=read_typed_number(self.choose, f"ε for the bounds of {self.name}"))
         step = read_optional_number(self.step, self.name)
-        return between(chosen, None, step, missing=self._read_missing(read_typed_number), **rules)
+        missing = self._read_missing(read_typed_number)
+        return between(chosen, None, step, missing=missing, format=self.format, **rules)
 
     def _holds_numbers(self, listed: list[str]) -> bool:
         """Say whether a list is one of numbers. In CSV files all is text, so there the list decides."""
@@ -128,7 +136,11 @@ class TypedColumn:
         )
 
     def _read_missing(self, read: Any) -> Any:
-        return read(self.missing, self.name) if self.missing.strip() else None
+        if not self.required:
+            return read(self.missing, self.name) if self.missing.strip() else None
+        if self.missing.strip():
+            raise wrong_field_error(self.name, "a value for missing ones, or that none is missing, not both")
+        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,7 +329,10 @@ def _read_column(empty: TypedColumn, at: int, fields: Mapping[str, str]) -> Type
         for name in ("low", "high", "step", "values", "missing", "choose")
     }
     kind = fields.get(f"kind-{at}", "")
-    said |= {name: bool(fields.get(f"{name}-{at}")) for name in ("constant", "region")}
+    said |= {name: bool(fields.get(f"{name}-{at}")) for name in ("constant", "region", "required")}
+    written = fields.get(f"format-{at}", "")
+    formats = {"number": NUMBER_FORMATS, "date": DATE_FORMATS}.get(kind, ())
+    said["format"] = written if written in formats else ""
     return replace(empty, kind=kind if kind in KINDS else "", **said)
 
 

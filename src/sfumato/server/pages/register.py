@@ -7,6 +7,7 @@ from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import HTMLResponse
 from starlette.datastructures import UploadFile
 
+from sfumato.engines.formats import DATE_FORMATS, NUMBER_FORMATS
 from sfumato.errors import SfumatoError, UsageError
 from sfumato.server.access import Visitor
 from sfumato.server.context import ServerContext
@@ -158,6 +159,7 @@ def show_form(
         "protects": PROTECTS,
         "twins": TWINS,
         "report": report,
+        "formats": [*NUMBER_FORMATS, *DATE_FORMATS],
         **_view_odds(typed),
         **_view_price(context, typed),
     }
