@@ -19,9 +19,10 @@ from sfumato.curator.plan.resolved import ResolvedQuestion
 from sfumato.curator.plan.spend import PureSpend, prefers_shape
 from sfumato.curator.question.measurement import ContributionLimits
 from sfumato.errors import PolicyError
+from sfumato.lab.advice import AdvisedError, Repricing
 from sfumato.lab.bounds.row_ranks import ranks_all_rows, unbounded_ranks_error
 from sfumato.lab.bounds.tuned_error import TunedError
-from sfumato.privacy.exact import format_short, format_size, parse_positive, parse_whole
+from sfumato.privacy.exact import format_short, format_size, parse_exact, parse_positive, parse_whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,7 +43,7 @@ class Query(Measure[Release]):
 
     def __init__(self, payer: Payer, question: Question, text: str, notes: tuple[str, ...] = ()) -> None:
         self._notes = notes
-        super().__init__(payer, text, self.plan, self._answer, _expected_error)
+        super().__init__(payer, text, self.plan, self._answer, self._expect_error)
         self.question = question
         self._known: tuple[CatalogContents, ResolvedQuestion] | None = None
         # What no price could answer is refused now, while the text is before its author's eyes.
@@ -168,6 +169,25 @@ class Query(Measure[Release]):
             )
         return plan, self._payer.pay(plan, f"{self._text} (refined)", key)
 
+    def _expect_error(self, plan: QuestionPlan, spending: Spending) -> AdvisedError:
+        noise = QuestionError(plan, check_given(spending.get("given")))
+        return AdvisedError(noise, self._text, self._payer.lab.table, self._reprice(plan, spending))
+
+    def _reprice(self, plan: QuestionPlan, spending: Spending) -> Repricing | None:
+        """Return how the same question is priced at another amount of what was typed."""
+        name = next((each for each in ("rho", "share") if spending.get(each) is not None), "epsilon")
+        typed, amount = dict(spending), spending.get(name)
+        if amount is None and isinstance(plan.spend, PureSpend):  # a risk or an error, which an ε stands for
+            typed, amount = {}, plan.spend.epsilon
+        if amount is None:
+            return None
+
+        def price(at: Fraction) -> QuestionPlan:
+            return self._price(cast("Spending", {**typed, name: at}))
+
+        symbol = {"rho": "ρ", "share": "share"}.get(name, "ε")
+        return Repricing(symbol, parse_exact(amount, name), price)
+
     def _resolve(self) -> ResolvedQuestion:
         """Look names up afresh when the catalog changed: the steward may have made a new snapshot since."""
         contents = self._payer.lab.contents
@@ -183,13 +203,13 @@ class TunedQuery(Query):
         notes = *query.notes, f"Estimated bias: {picked.bias}"
         super().__init__(query.payer, query.question, query.text, notes)
         self.picked = picked
-        self._error = self._expect_error
+        self._error = self._expect_tuned_error
 
     def __repr__(self) -> str:
         return f"{self.picked} ({self.picked.bias})\n{super().__repr__()}"
 
-    def _expect_error(self, plan: QuestionPlan, spending: Spending) -> TunedError:
-        return TunedError(_expected_error(plan, spending), self.picked)
+    def _expect_tuned_error(self, plan: QuestionPlan, spending: Spending) -> TunedError:
+        return TunedError(self._expect_error(plan, spending), self.picked)
 
 
 def require_query(found: object) -> Query:
@@ -232,7 +252,3 @@ def _list_shaped(payer: Payer, resolved: ResolvedQuestion, one: PureSpend) -> li
     if resolved.sharp_shaped is None or not payer.adds_pure(resolved.table):
         return [shaped]
     return [shaped, replace(shaped, sharp_totals=True)]
-
-
-def _expected_error(plan: QuestionPlan, spending: Spending) -> QuestionError:
-    return QuestionError(plan, check_given(spending.get("given")))

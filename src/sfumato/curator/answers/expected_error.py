@@ -27,6 +27,7 @@ from sfumato.curator.question.measurement import (
     CovarianceOf,
     MeanOf,
     ModeOf,
+    QuantileOf,
     VarianceOf,
 )
 from sfumato.curator.question.relation import Name
@@ -126,6 +127,8 @@ class QuestionError:
             yield "by " + ", ".join(names[at] for at in places) if places else "in all", own
 
     def _assumption(self, figure: Figure) -> str:
+        if isinstance(figure, QuantileOf) and "n" not in self.given and self.plan.table.public_rows is None:
+            return "says nothing about a group of fewer rows"
         if not isinstance(figure, _OF_ROWS) or "n" not in self.given:
             return ""
         return f"assuming {self.given['n']:,} rows" + (" per group" if self.plan.question.keys else "")
@@ -164,6 +167,8 @@ class QuestionError:
         if half is not None:
             if isinstance(figure, ModeOf):
                 return f"at most {show_error(half)} rows fewer than the most frequent value"
+            if isinstance(figure, QuantileOf) and figure.is_end:
+                return f"at most {show_error(half)} rows beyond it"
             if isinstance(figure, ChosenAggregate):
                 return f"about {show_error(half)} rows in rank"
             return f"± {show_error(half)}"

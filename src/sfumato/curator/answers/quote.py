@@ -102,6 +102,8 @@ class Quote:
             "left": float(self.left),
             "left_after": None if self.left_after is None else float(self.left_after),
             "expected_error": self.error(),
+            "errors": [list(row) for row in self.expected.error_rows()],
+            "notes": [f"{name}: {text}" for name, text in self.expected.facts()],
             "bias": list(self.plan.bias),
             "slot": self.slot,
             **({"regions": list(self.regions)} if self.regions else {}),

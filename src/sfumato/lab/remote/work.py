@@ -46,7 +46,13 @@ def read_request(said: Mapping[str, Any], connection: Connection) -> RemoteReque
 def read_plan(said: Mapping[str, Any]) -> WorkPlan:
     """Return the prices of many questions, each and together."""
     questions = tuple(
-        PlannedQuestion(each["question"], each["price"], each["free"], each["expected_error"])
+        PlannedQuestion(
+            each["question"],
+            each["price"],
+            each["free"],
+            each["expected_error"],
+            tuple(each.get("errors", ())),
+        )
         for each in said["questions"]
     )
     totals = tuple(

@@ -23,10 +23,19 @@ class PlannedQuestion:
     price: str
     free: bool
     errors: dict[str, float | None]
+    said: tuple[str, ...] = ()
+    """The errors in words: those of quantiles are in ranks."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the facts, ready for JSON."""
-        return {"question": self.text, "price": self.price, "free": self.free, "expected_error": self.errors}
+        said = {"errors": list(self.said)} if self.said else {}
+        return {
+            "question": self.text,
+            "price": self.price,
+            "free": self.free,
+            "expected_error": self.errors,
+            **said,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +77,7 @@ class WorkPlan:
         return all(each.left_after is not None for each in self.totals)
 
     def __str__(self) -> str:
-        lines = [f"{each.price:<22} {_say_errors(each.errors):<28} {each.text}" for each in self.questions]
+        lines = [f"{each.price:<22} {_say_errors(each):<28} {each.text}" for each in self.questions]
         return "\n".join([*lines, *map(str, self.totals)])
 
     __repr__ = __str__
@@ -112,7 +121,8 @@ def _describe(text: str, quote: Any, free: bool) -> PlannedQuestion:
     parts = getattr(quote, "parts", (quote,))
     price = "nothing" if free else " + ".join(part.plan.charged for part in parts if not part.free)
     errors = {name: error for part in parts for name, error in part.error().items()}
-    return PlannedQuestion(" ".join(text.split()), price, free, errors)
+    said = tuple(f"{name} {error}" for part in parts for name, error, _ in part.expected.error_rows())
+    return PlannedQuestion(" ".join(text.split()), price, free, errors, said)
 
 
 def _total(payer: Payer, table: Table, costs: Mapping[str, Cost]) -> PopulationTotal:
@@ -121,6 +131,5 @@ def _total(payer: Payer, table: Table, costs: Mapping[str, Cost]) -> PopulationT
     return PopulationTotal(table.population, standing.share, float(standing.left), after)
 
 
-def _say_errors(errors: dict[str, float | None]) -> str:
-    known = [f"± {name} {error:.4g}" for name, error in errors.items() if error is not None]
-    return ", ".join(known) or "± known with the answer"
+def _say_errors(planned: PlannedQuestion) -> str:
+    return ", ".join(planned.said) or "± known with the answer"

@@ -24,6 +24,8 @@ class QuoteView:
     """Why it costs nothing, in words, if it does."""
     errors: list[tuple[str, str]]
     """Each number of the answer, and its expected error."""
+    notes: list[str]
+    """What should be known before it is paid for: answers that say nothing, and bounds that nobody chose."""
     left: str
     left_after: str
     spent_share: float
@@ -42,7 +44,6 @@ class QuoteView:
 def view_quote(quoted: dict[str, Any]) -> QuoteView:
     """Return what a page shows of a quote, whatever kind of question it is for and whoever pays."""
     left, after = quoted.get("left"), quoted.get("left_after")
-    errors = quoted.get("expected_error") or {}
     admitted, free = bool(quoted["admitted"]), bool(quoted["free"])
     share = 0.0 if not left or after is None else max(0.0, 1 - after / left)
     slot = quoted.get("slot")
@@ -53,7 +54,8 @@ def view_quote(quoted: dict[str, Any]) -> QuoteView:
         free_because="nothing: by the declared bounds no row satisfies the conditions"
         if quoted.get("empty")
         else "nothing: it was answered before",
-        errors=[(name, _write_error(half)) for name, half in errors.items()],
+        errors=_list_errors(quoted),
+        notes=list(quoted.get("notes") or ()),
         left="" if left is None else f"ε = {format_left(left)}",
         left_after=""
         if after is None
@@ -70,6 +72,14 @@ def view_quote(quoted: dict[str, Any]) -> QuoteView:
 
 def _list_picked(picked: dict[str, str] | None) -> list[tuple[str, str]]:
     return [] if picked is None else [("picked", picked["picked"]), ("estimated bias", picked["bias"])]
+
+
+def _list_errors(quoted: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return each number with its error in words: that of a quantile is in ranks and not in its unit."""
+    if quoted.get("errors"):
+        return [(name, f"{error} {note}".rstrip()) for name, error, note in quoted["errors"]]
+    errors = quoted.get("expected_error") or {}
+    return [(name, _write_error(half)) for name, half in errors.items()]
 
 
 def _write_error(half: float | None) -> str:

@@ -155,7 +155,7 @@ def test_several_statements_are_asked_together(clinic: ServedClinic, ada: Browse
     before = left(clinic)
     sql = f"{COUNT}; SELECT ward, ill, COUNT(*) AS m FROM visits GROUP BY ward, ill;"
     part = ada.post("/ask", sql=sql, epsilon="0.5", preview="1", htmx=True).text
-    assert "m" in re.findall(r'<th scope="row">([^<]+)</th>', part)
+    assert "m (query 2)" in re.findall(r'<th scope="row">([^<]+)</th>', part)
     assert part.count("Answer on made-up rows") >= 2
     sent = ada.post("/ask/release", sql=sql, epsilon="0.5")
     assert sent.status_code == 303
