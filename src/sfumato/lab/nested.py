@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from sfumato.curator.answers.quote import Quote
 from sfumato.curator.catalog.unbounded import HasNoBounds
+from sfumato.curator.plan.caveats import noisy_threshold
 from sfumato.errors import PolicyError, UsageError
 from sfumato.privacy.exact import parse_exact
 from sfumato.privacy.risk import epsilon_for_risk
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from sfumato.curator.payer import Spending
     from sfumato.lab.query import Query
 
-NOTE = "the noise of the released number that rows are compared with"
 _SHARED = ("epsilon", "delta", "rho", "share")
 
 
@@ -33,7 +33,7 @@ class NestedQuery(HasNoBounds):
     def __init__(self, numbers: Sequence[Query], outer: Callable[[list[float]], Query], text: str) -> None:
         self._numbers, self._outer, self._text = tuple(numbers), outer, text
         # What no number could make answerable is refused now.
-        self._likely = outer([0.0] * len(self._numbers)).with_note(NOTE)
+        self._likely = outer([0.0] * len(self._numbers)).with_note(noisy_threshold())
 
     def quote(self, **spending: Unpack[Spending]) -> NestedQuote:
         """Return price and expected error of all questions together, from public facts only."""
@@ -53,7 +53,7 @@ class NestedQuery(HasNoBounds):
             _read_number(each.release(key=None if key is None else f"{key}, number {place}", **part))
             for place, each in enumerate(self._numbers, start=1)
         ]
-        return self._outer(found).with_note(NOTE).release(key=key, **part)
+        return self._outer(found).with_note(noisy_threshold()).release(key=key, **part)
 
     def __repr__(self) -> str:
         many = len(self._numbers) + 1

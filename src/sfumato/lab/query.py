@@ -14,6 +14,7 @@ from sfumato.curator.answers.release import Release
 from sfumato.curator.answers.stages import require_types
 from sfumato.curator.catalog.unbounded import no_single_question_error
 from sfumato.curator.payer import find_kept
+from sfumato.curator.plan.caveats import clipped_units, estimated_bias
 from sfumato.curator.plan.plan import price_question
 from sfumato.curator.plan.resolved import ResolvedQuestion
 from sfumato.curator.plan.spend import PureSpend, prefers_shape
@@ -22,13 +23,14 @@ from sfumato.errors import PolicyError
 from sfumato.lab.advice import AdvisedError, Repricing
 from sfumato.lab.bounds.row_ranks import ranks_all_rows, unbounded_ranks_error
 from sfumato.lab.bounds.tuned_error import TunedError
-from sfumato.privacy.exact import format_short, format_size, parse_exact, parse_positive, parse_whole
+from sfumato.privacy.exact import format_short, parse_exact, parse_positive, parse_whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from sfumato.curator.catalog.catalog import CatalogContents
     from sfumato.curator.payer import Payer, Spending
+    from sfumato.curator.plan.caveats import Caveat
     from sfumato.curator.plan.plan import QuestionPlan
     from sfumato.curator.plan.spend import Spend
     from sfumato.curator.question.measurement import Question
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
 class Query(Measure[Release]):
     """One question. `quote` says what it would cost, `release` pays and answers."""
 
-    def __init__(self, payer: Payer, question: Question, text: str, notes: tuple[str, ...] = ()) -> None:
+    def __init__(self, payer: Payer, question: Question, text: str, notes: tuple[Caveat, ...] = ()) -> None:
         self._notes = notes
         super().__init__(payer, text, self.plan, self._answer, self._expect_error)
         self.question = question
@@ -70,7 +72,7 @@ class Query(Measure[Release]):
         resolved = self._resolve()
         question = UnitTotals(resolved).clip_sum(summed, most, parse_whole(groups, "groups"))
         text = f"{self._text} clipped({format_short(most)}, groups={groups})"
-        note = f"What one {resolved.table.unit.column} adds is clipped to {format_size(most)} in each group"
+        note = clipped_units(resolved.table.unit.column, most, grouped=bool(self.question.keys))
         return Query(self._payer, question, text, (*self._notes, note))
 
     def tune(
@@ -104,7 +106,7 @@ class Query(Measure[Release]):
             return TunedQuery(self.clipped(picked.clip, groups=picked.groups), picked)
         return TunedQuery(self.bounded(groups=picked.groups, rows=picked.rows or 1), picked)
 
-    def with_note(self, note: str) -> Query:
+    def with_note(self, note: Caveat) -> Query:
         """Return the same question, whose answer names something more that its interval does not cover."""
         return Query(self._payer, self.question, self._text, (*self._notes, note))
 
@@ -119,7 +121,7 @@ class Query(Measure[Release]):
         return self._text
 
     @property
-    def notes(self) -> tuple[str, ...]:
+    def notes(self) -> tuple[Caveat, ...]:
         """What else its interval does not cover."""
         return self._notes
 
@@ -200,7 +202,7 @@ class TunedQuery(Query):
     """A question with bounds that were picked for it privately; `picked` says which, and what they lose."""
 
     def __init__(self, query: Query, picked: PickedBounds) -> None:
-        notes = *query.notes, f"Estimated bias: {picked.bias}"
+        notes = *query.notes, estimated_bias(picked.bias)
         super().__init__(query.payer, query.question, query.text, notes)
         self.picked = picked
         self._error = self._expect_tuned_error

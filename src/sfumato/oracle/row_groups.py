@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from sfumato.curator.lower.computed import sum_values
-from sfumato.curator.plan.priced import Plan, describe_truncation
+from sfumato.curator.plan.caveats import clamped, describe_truncation
+from sfumato.curator.plan.priced import Plan
 from sfumato.engines.program import Counted, IntegerKeys, KeyedSums
 from sfumato.oracle.blocks import Constant, Multiply
 from sfumato.privacy.canonical import tagged
@@ -104,8 +105,8 @@ def price_groups(
     keys = pack_cells(cells, kernel.sizes)
     program = KeyedSums(source.rows, source.where, keys, (Counted(),))
     bias = (
-        *describe_truncation(source.table),
-        "Numbers outside their declared bounds count as the nearer bound",
+        *describe_truncation(*source.tables),
+        clamped("Numbers"),
     )
     return Plan(source.table, spend, (GroupStep(program, kernel),), None, bias, reads=source.tables)
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from sfumato.curator.lower.computed import ComputedColumns
-from sfumato.curator.plan.priced import Plan, describe_truncation
+from sfumato.curator.plan.caveats import describe_truncation
+from sfumato.curator.plan.priced import Plan
 from sfumato.engines.program import Total, UnitFigures
 from sfumato.engines.rows import Ordered, Position
 from sfumato.oracle.blocks import Among, Choose, Column, Constant, Every

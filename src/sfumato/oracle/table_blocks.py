@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.curator.plan.priced import Plan, describe_truncation
+from sfumato.curator.plan.caveats import clamped, describe_truncation
+from sfumato.curator.plan.priced import Plan
 from sfumato.engines.program import CellSums, Counted, Total
 from sfumato.engines.rows import Bounded
 from sfumato.oracle.blocks import COUNT, Among, Choose, Constant, Every, calibrate_noise
@@ -85,8 +86,8 @@ def price_blocks(
     if math.fsum(float(block.share) for block in blocks if block.out_of is None) > 1 + 2**-40:
         raise AssertionError("the shares of blocks add to more than 1")
     bias = (
-        *describe_truncation(source.table),
-        "Numbers outside their declared bounds count as the nearer bound",
+        *describe_truncation(*source.tables),
+        clamped("Numbers"),
     )
     step = _build_step(source, keys, blocks, spend)
     before = (_build_step(source, keys, known_as, spend),) if known_as else ()

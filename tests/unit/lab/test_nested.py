@@ -11,8 +11,9 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
+from sfumato.curator.plan.caveats import noisy_threshold
 from sfumato.errors import BudgetError, PolicyError, UsageError
-from sfumato.lab.nested import NOTE, NestedQuery
+from sfumato.lab.nested import NestedQuery
 from sfumato.noise.audit_hook import MechanismCall, recording
 
 INNER = "(SELECT AVG(cost) AS a FROM visits)"
@@ -44,7 +45,7 @@ def test_rows_are_compared_with_the_released_number(lab: sf.Lab) -> None:
     with recording(Exact()):
         answer = lab.session().sql(ASKED).release(epsilon=2)
     assert answer.to_arrow().to_pydict() == {"ward": ["A", "B"], "n": [1, 1]}
-    assert NOTE in answer.caveats
+    assert noisy_threshold() in answer.caveats
     below = ASKED.replace(">", "<=").replace("AVG(cost)", "AVG(-cost)")
     with recording(Exact()):
         assert lab.session().sql(below).release(epsilon=1).to_arrow()["n"].to_pylist() == [0, 0]

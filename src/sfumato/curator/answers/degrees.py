@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.curator.answers.results import Receipt
+    from sfumato.curator.plan.caveats import Caveat
     from sfumato.noise.additive import Noise
     from sfumato.viz import Chart
 
@@ -54,7 +55,7 @@ class Degrees:
     """Number of nodes with at least 1, 2, … edges."""
     noise: Noise
     """Noise in each of these numbers before they were made consistent."""
-    bias: tuple[str, ...]
+    bias: tuple[Caveat, ...]
     receipt: Receipt
 
     @property

@@ -34,6 +34,7 @@ from sfumato.curator.answers.results import Receipt, point_to_caveats
 from sfumato.curator.answers.shown_groups import GroupRule, ShownGroups
 from sfumato.curator.answers.stages import StagedAnswer
 from sfumato.curator.catalog.domains import Numbers, Periods
+from sfumato.curator.plan.caveats import lucky
 from sfumato.curator.question.measurement import ChosenAggregate
 from sfumato.curator.question.relation import Name
 from sfumato.engines.arrow import build_array
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from sfumato.curator.answers.noise_law import Ends, Floats
     from sfumato.curator.answers.shown_groups import Mask
     from sfumato.curator.catalog.catalog import Table
+    from sfumato.curator.plan.caveats import Caveat
     from sfumato.curator.plan.plan import QuestionPlan
     from sfumato.ledger import Released
     from sfumato.viz import Chart
@@ -113,11 +115,10 @@ class Release:
         return self._entries
 
     @property
-    def caveats(self) -> tuple[str, ...]:
+    def caveats(self) -> tuple[Caveat, ...]:
         """What the intervals do not cover, such as truncation and clipping."""
-        lucky = "Groups were chosen by noisy numbers, so luck may have favoured those that are shown"
-        chosen = self.hidden_groups and lucky not in self._plan.bias
-        return (*self._plan.bias, lucky) if chosen else self._plan.bias
+        chosen = self.hidden_groups and lucky() not in self._plan.bias
+        return (*self._plan.bias, lucky()) if chosen else self._plan.bias
 
     @property
     def tables(self) -> tuple[Table, ...]:

@@ -1,44 +1,235 @@
-"""What the interval of the noise does not cover: only what applies to the question at hand."""
+"""What the interval of the noise does not cover: only what applies to the question at hand.
+
+Each function that returns a `Caveat` has a test that measures what it says (tests/unit/lab/test_caveats.py).
+"""
 
 from __future__ import annotations
 
+from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING
 
-from sfumato.curator.catalog.columns import DateColumn, NumberColumn
-from sfumato.curator.plan.priced import describe_truncation
+from sfumato.curator.catalog.columns import DateColumn, ListedColumn, NumberColumn
+from sfumato.curator.question.relation import Name
 from sfumato.engines.program import CountedUnits
 from sfumato.engines.rows import Scan, UnitSizes, list_scans
 from sfumato.engines.used_columns import find_used
 from sfumato.engines.values import Every
+from sfumato.privacy.exact import format_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from fractions import Fraction
 
+    from sfumato.curator.catalog.catalog import Table
     from sfumato.curator.catalog.columns import DeclaredColumn
     from sfumato.curator.plan.resolved import ResolvedQuestion
     from sfumato.curator.plan.steps import QuestionStep
-    from sfumato.curator.question.measurement import ContributionLimits
 
 
-def list_caveats(resolved: ResolvedQuestion, steps: Iterable[QuestionStep]) -> Iterator[str]:
+class Caveat(str):
+    """One sentence on what an interval does not cover. Only the functions of this module make one."""
+
+    __slots__ = ()
+
+
+# ---- sentences ---------------------------------------------------------------------------------------------
+
+
+def truncated(table: Table, *, named: bool = False) -> Caveat:
+    """Say how many rows of a unit are kept in a snapshot."""
+    unit, whose = table.unit, f" of '{table.name}'" if named else ""
+    if unit.max_rows == 1:
+        return Caveat(f"Only one row per {unit.column}{whose} is used")
+    return Caveat(f"At most {unit.max_rows} rows per {unit.column}{whose} are used")
+
+
+def moved(table: Table) -> Caveat:
+    """Say that units whose region changed are left out. How many did is not told."""
+    return Caveat(f"Whoever is in another {' or '.join(table.unit.regions)} than at first is left out")
+
+
+def limited(unit: str | None, groups: int | None, rows: int | None, *, grouped: bool = True) -> Caveat:
+    """Say in how many groups a unit counts, and with how many rows in each; None is as many as it has."""
+    many_groups = f"{groups} group{'' if groups == 1 else 's'}"
+    many_rows = f"{rows} row{'' if rows == 1 else 's'}"
+    if rows is None:
+        said, several = many_groups, groups != 1
+    elif groups is None:
+        said, several = f"{many_rows}{' in each group' if grouped else ''}", rows != 1
+    else:
+        said, several = f"{many_groups} and {many_rows} in {'it' if groups == 1 else 'each'}", True
+    return Caveat(f"Of each {unit} at most {said} {'are' if several else 'is'} used")
+
+
+def clamped(what: str) -> Caveat:
+    """Say that numbers or dates are clipped to their declared bounds."""
+    return Caveat(f"{what} outside their declared bounds count as the nearer bound")
+
+
+def stepped() -> Caveat:
+    """Say that numbers without a declared step are rounded."""
+    return Caveat("Numbers count in steps: about a million between their bounds, unless a step was declared")
+
+
+def undeclared() -> Caveat:
+    """Say that values outside a declared list are not told apart."""
+    return Caveat("Values that were not declared count as missing")
+
+
+def replaced() -> Caveat:
+    """Say that missing values count as a declared one."""
+    return Caveat("Missing values count as the value that was declared for them")
+
+
+def left_out_keys() -> Caveat:
+    """Say that rows without a key are in no group."""
+    return Caveat("Rows whose key is missing are in none of the groups")
+
+
+def hidden_keys() -> Caveat:
+    """Say that discovered groups need enough units."""
+    return Caveat("Groups with few units are not shown")
+
+
+def lucky() -> Caveat:
+    """Say that groups which are chosen by noisy numbers look larger than they are."""
+    return Caveat("Groups were chosen by noisy numbers, so luck may have favoured those that are shown")
+
+
+def clipped_units(unit: str | None, limit: Fraction, *, grouped: bool) -> Caveat:
+    """Say what a unit adds to a sum, or to that of each group, at most."""
+    each = " in each group" if grouped else ""
+    return Caveat(f"What one {unit} adds is clipped to {format_size(limit)}{each}")
+
+
+def estimated_bias(bias: str) -> Caveat:
+    """Say what the picked bounds of a tuned question leave out, as noisy counts estimate it."""
+    return Caveat(f"Estimated bias: {bias}")
+
+
+def noisy_threshold() -> Caveat:
+    """Say that rows were compared with a released number, which has noise."""
+    return Caveat("The released number that rows are compared with has noise of its own")
+
+
+def largest_degree(most: int) -> Caveat:
+    """Say that degrees above the bound are counted in the last cell, where edges are protected."""
+    return Caveat(f"A node with more than {most} edges counts as one with {most}")
+
+
+def dropped_edges(most: int) -> Caveat:
+    """Say how many edges of a node are kept, where nodes are protected."""
+    return Caveat(f"At most {most} edges per node are used; the others count for neither end")
+
+
+def dropped_nodes() -> Caveat:
+    """Say that a node without a kept edge has no degree."""
+    return Caveat("A node none of whose edges are used is not counted")
+
+
+def no_possible_row() -> Caveat:
+    """Say why no row can satisfy a condition beyond the declared bounds."""
+    beyond = "Values beyond their declared bounds count as the nearer bound"
+    return Caveat(f"{beyond}, and so satisfy no condition beyond it")
+
+
+def late_rows() -> Caveat:
+    """Say that a tick of a stream is read once."""
+    return Caveat("Rows that arrive after their tick was released are not counted")
+
+
+def limited_ticks(unit: str, ticks: int, rows: int, apart: int) -> Caveat:
+    """Say in how many ticks of a stream a unit counts, with how many rows, and how far apart."""
+    many = f"{ticks} tick{'s' * (ticks > 1)} per {unit} with {rows} row{'s' * (rows > 1)} each"
+    distance = f", {apart} ticks apart" if apart > 1 else ""
+    return Caveat(f"At most {many} count{distance}")
+
+
+def limited_visits(unit: str, times: int) -> Caveat:
+    """Say how often someone can come again in a stream of people who leave."""
+    return Caveat(f"Each {unit} comes at most {times} time{'s' * (times > 1)}")
+
+
+# ---- which of them apply -----------------------------------------------------------------------------------
+
+
+def describe_truncation(*tables: Table) -> tuple[Caveat, ...]:
+    """Return what bounding a unit's rows leaves out of each table; nothing where each row is a unit.
+
+    What pinned regions leave out follows.
+    """
+    named = {each.name: each for each in tables if not each.is_public}
+    about = [each for each in named.values() if each.unit.column is not None]
+    return (
+        *(truncated(each, named=len(about) > 1) for each in about),
+        *dict.fromkeys(moved(each) for each in about if each.unit.pinned),
+    )
+
+
+def list_caveats(resolved: ResolvedQuestion, steps: Iterable[QuestionStep]) -> Iterator[Caveat]:
     """Yield what intervals do not cover, in the words of the table whose units are protected."""
-    question, unit = resolved.question, resolved.table.unit
+    question, steps = resolved.question, tuple(steps)
     used = list(_used_columns(resolved, steps))
-    left_out = describe_truncation(resolved.table)
+    left_out = describe_truncation(resolved.table, *resolved.source.tables)
     yield from left_out if _may_be_truncated(resolved) else left_out[1:]
-    if question.bounds is not None and resolved.source.max_rows > 1:
-        yield f"Of each {unit.column} at most {describe_limits(question.bounds)} used"
-    if any(isinstance(each, NumberColumn | DateColumn) for each in used):
-        what = "Numbers" if any(isinstance(each, NumberColumn) for each in used) else "Dates"
-        yield f"{what} outside their declared bounds count as the nearer bound"
+    yield from _describe_limits(resolved)
+    yield from _describe_columns(used)
+    if _replaces_missing(resolved):
+        yield replaced()
     if any(each.step != 1 for each in resolved.summands) and any(map(_is_rounded, used)):
-        yield "Numbers count in steps: about a million between their bounds, unless a step was declared"
+        yield stepped()
     if any(key.leaves_out for key in resolved.keys):
-        yield "Rows whose key is missing are in none of the groups"
+        yield left_out_keys()
     if resolved.discovers_keys:
-        yield "Groups with few units are not shown"
+        yield hidden_keys()
     if question.chooses_groups:
-        yield "Groups were chosen by noisy numbers, so luck may have favoured those that are shown"
+        yield lucky()
+
+
+def _describe_limits(resolved: ResolvedQuestion) -> Iterator[Caveat]:
+    """Yield the bounds that were asked for, where a unit can have more."""
+    asked = resolved.question.bounds
+    if asked is None or resolved.source.max_rows == 1:
+        return
+    most = resolved.unbounded_contribution
+    groups = asked.groups if asked.groups < most.cells else None
+    # Where the rows are totals of units, a unit has one in each group, and all of its own rows are in it.
+    rows = asked.rows if asked.rows < most.each else None
+    if groups is not None or rows is not None:
+        yield limited(resolved.table.unit.column, groups, rows, grouped=bool(resolved.question.keys))
+
+
+def _describe_columns(used: Iterable[DeclaredColumn]) -> Iterator[Caveat]:
+    """Yield how declared columns change values that do not fit."""
+    kinds = {type(each) for each in used}
+    if kinds & {NumberColumn, DateColumn}:
+        both = kinds >= {NumberColumn, DateColumn}
+        yield clamped("Numbers and dates" if both else "Numbers" if NumberColumn in kinds else "Dates")
+    if ListedColumn in kinds:
+        yield undeclared()
+
+
+def _replaces_missing(resolved: ResolvedQuestion) -> bool:
+    """Return whether a column that the question names has a value for missing ones.
+
+    A program may not read it: where nothing is missing, COUNT(tip) is the number of rows.
+    """
+    named = {each.column.casefold() for each in _list_names(resolved.question)}
+    columns = (pair for table in resolved.source.tables for pair in table.columns.items())
+    return any(
+        name.casefold() in named and getattr(column, "missing", None) is not None for name, column in columns
+    )
+
+
+def _list_names(node: object) -> Iterator[Name]:
+    if isinstance(node, Name):
+        yield node
+    elif isinstance(node, tuple):
+        for part in node:
+            yield from _list_names(part)
+    elif is_dataclass(node):
+        for each in fields(node):
+            yield from _list_names(getattr(node, each.name))
 
 
 def _may_be_truncated(resolved: ResolvedQuestion) -> bool:
@@ -61,11 +252,3 @@ def _used_columns(resolved: ResolvedQuestion, steps: Iterable[QuestionStep]) -> 
         for scan in list_scans(program.rows):
             columns = tables[scan.snapshot].columns if isinstance(scan, Scan) else {}
             yield from (columns[name] for name in found.get(scan.at, ()) if name in columns)
-
-
-def describe_limits(bounds: ContributionLimits) -> str:
-    """Return how often a unit counts, in words and with the verb that they need."""
-    rows = f"{bounds.rows} row{'' if bounds.rows == 1 else 's'}"
-    if bounds.groups == 1:
-        return f"{rows} {'is' if bounds.rows == 1 else 'are'}"
-    return f"{bounds.groups} groups and {rows} in each are"

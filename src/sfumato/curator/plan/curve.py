@@ -10,7 +10,8 @@ import numpy as np
 from sfumato.curator.catalog.domains import Numbers, Periods
 from sfumato.curator.lower.expressions import lower_expression
 from sfumato.curator.lower.lowered_value import MISSING, add_integer, coarsen_grid, require_number
-from sfumato.curator.plan.priced import Plan, describe_truncation
+from sfumato.curator.plan.caveats import describe_truncation
+from sfumato.curator.plan.priced import Plan
 from sfumato.curator.plan.sensitivity import SumSensitivity
 from sfumato.curator.plan.spend import Needs, PureSpend
 from sfumato.engines.program import CellHistogram

@@ -18,7 +18,8 @@ from sfumato.curator.catalog.domains import Listed
 from sfumato.curator.lower.expressions import lower_condition, lower_expression
 from sfumato.curator.lower.lowered_value import require_number
 from sfumato.curator.lower.simplify import simplify_predicate
-from sfumato.curator.plan.priced import Plan, describe_truncation
+from sfumato.curator.plan.caveats import describe_truncation
+from sfumato.curator.plan.priced import Plan
 from sfumato.curator.plan.spend import PureSpend
 from sfumato.curator.question.relation import Case, Comparison, Expression, Literal
 from sfumato.engines.program import CellKey, CellSums, Counted, CountedUnits, Total, UnitFigures

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sfumato.curator.plan.caveats import dropped_edges, dropped_nodes, largest_degree
 from sfumato.curator.plan.noisy_sum import NoisySum
 from sfumato.curator.plan.priced import Plan
 from sfumato.curator.plan.sensitivity import SumSensitivity
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sfumato.curator.catalog.catalog import Table
+    from sfumato.curator.plan.caveats import Caveat
     from sfumato.curator.plan.spend import Spend
     from sfumato.noise.sampling.integers import IntArray
     from sfumato.privacy.events import Event
@@ -133,15 +135,12 @@ def plan_edges(table: Table, spends: Spends) -> Plan[EdgeCount, Node | Edge]:
     return Plan(table, spend, (EdgeCount(program, numbers),), protects, left_out)
 
 
-def describe_degree_bound(protects: Node | Edge) -> tuple[str, ...]:
+def describe_degree_bound(protects: Node | Edge) -> tuple[Caveat, ...]:
     """Return what bounding the degree does, in words."""
     most = protects.max_degree
     if isinstance(protects, Edge):
-        return (f"A node with more than {most} edges counts as one with {most}",)
-    return (
-        f"At most {most} edges per node are used; the others count for neither end",
-        "A node none of whose edges are used is not counted",
-    )
+        return (largest_degree(most),)
+    return dropped_edges(most), dropped_nodes()
 
 
 def _rows(table: Table) -> Scan:

@@ -10,7 +10,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from sfumato.curator.plan.caveats import list_caveats
+from sfumato.curator.plan.caveats import list_caveats, no_possible_row
 from sfumato.curator.plan.choices import engine_keys, null_places, plan_choices
 from sfumato.curator.plan.noisy_sum import NoisySum
 from sfumato.curator.plan.priced import Plan
@@ -49,9 +49,6 @@ if TYPE_CHECKING:
     from sfumato.curator.plan.steps import MeasuredSum
     from sfumato.curator.plan.summands import Summand
 
-_EMPTY = (
-    "Values beyond their declared bounds count as the nearer bound, and so satisfy no condition beyond it"
-)
 _BETTER = Fraction(99, 100)
 """Share of the harm of independent noise from which on a shape is worth it."""
 
@@ -248,7 +245,7 @@ def price_question(
         spend,
         steps,
         resolved,
-        tuple(list_caveats(resolved, steps)) if steps else (_EMPTY,),
+        tuple(list_caveats(resolved, steps)) if steps else (no_possible_row(),),
         (named,),
         reads=reads,
         known_as=_steps(bare, spend, counts_around=False) if before else (),

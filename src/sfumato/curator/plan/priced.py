@@ -19,6 +19,7 @@ from sfumato.privacy.neighbours import Neighbours
 
 if TYPE_CHECKING:
     from sfumato.curator.catalog.catalog import Table
+    from sfumato.curator.plan.caveats import Caveat
     from sfumato.curator.plan.spend import Spend
     from sfumato.engines.program import EngineProgram
 
@@ -50,7 +51,7 @@ class Plan(Generic[Taken, Subject]):
     steps: tuple[Taken, ...]
     subject: Subject
     """What the answer is read with: the question itself, or what the integers in the answer stand for."""
-    bias: tuple[str, ...] = ()
+    bias: tuple[Caveat, ...] = ()
     """What no interval for the noise covers, in words."""
     named: tuple[Any, ...] = ()
     """What is hashed before the steps, so that the same steps asked in another way are another request."""
@@ -124,19 +125,3 @@ def _require_public_count(table: Table, program: EngineProgram[Any], term: objec
     whole = isinstance(program.rows, Scan) and program.rows.snapshot == table.snapshot_name
     if not (public and everyone and whole and term == Counted()):
         raise AssertionError("only the public number of rows is released without noise")
-
-
-def describe_truncation(table: Table) -> tuple[str, ...]:
-    """Return what bounding a unit's rows leaves out, in words; nothing where each row is a unit.
-
-    What pinned regions leave out stands after it.
-    """
-    unit = table.unit
-    if unit.column is None:
-        return ()
-    used = f"Only one row per {unit.column} is used"
-    if unit.max_rows > 1:
-        used = f"At most {unit.max_rows} rows per {unit.column} are used"
-    # Of who moved nothing is told here but that they would be left out.
-    kept = f"Whoever is in another {' or '.join(unit.regions)} than at first is left out"
-    return (used, kept) if unit.pinned else (used,)

@@ -245,13 +245,20 @@ class ResolvedQuestion:
     @cached_property
     def contribution(self) -> ContributionBounds:
         """How many rows one unit can have, and in how many groups."""
-        rows, bounds = self.source.max_rows, self.question.bounds
+        bounds, most = self.question.bounds, self.unbounded_contribution
+        if bounds is None:
+            return most
+        cells, each = min(most.cells, bounds.groups), min(most.each, bounds.rows)
+        return replace(most, rows=min(most.rows, cells * each), cells=cells, each=each)
+
+    @cached_property
+    def unbounded_contribution(self) -> ContributionBounds:
+        """How many rows one unit can have, and in how many groups, before they are bounded as asked."""
+        rows = self.source.max_rows
         # Keys that are the same in all rows of a unit put it into one group, however many rows it has.
         constant = all(key.part.constant for key in self.keys)
         cells = 1 if constant else rows if self.discovers_keys else min(rows, self.cells)
         each = 1 if self._apart else rows
-        if bounds is not None:
-            cells, each = min(cells, bounds.groups), min(each, bounds.rows)
         replaced = self.table.neighbours is Neighbours.REPLACE_ONE
         return ContributionBounds(min(rows, cells * each), cells, each, replaced, not self.keys)
 

@@ -14,7 +14,8 @@ from sfumato.curator.catalog.domains import Listed, Numbers, Periods, is_countab
 from sfumato.curator.lower.expressions import lower_expression
 from sfumato.curator.lower.lowered_value import LoweredValue, add_integer, coarsen_grid, require_number
 from sfumato.curator.plan.aggregates import aggregate_range, compute_aggregate
-from sfumato.curator.plan.priced import Plan, describe_truncation
+from sfumato.curator.plan.caveats import describe_truncation
+from sfumato.curator.plan.priced import Plan
 from sfumato.curator.plan.summands import Summand, list_summands
 from sfumato.curator.plan.work import MOST_NUMBERS
 from sfumato.curator.question.measurement import Aggregate, CovarianceOf, MeanOf, QuantileOf, VarianceOf

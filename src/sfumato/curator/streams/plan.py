@@ -18,7 +18,13 @@ from sfumato.curator.catalog.domains import Numbers, Periods, Scalar, is_countab
 from sfumato.curator.lower.expressions import lower_expression
 from sfumato.curator.lower.relations import lower_relation
 from sfumato.curator.lower.simplify import simplify_predicate
-from sfumato.curator.plan.priced import Plan, describe_truncation
+from sfumato.curator.plan.caveats import (
+    describe_truncation,
+    late_rows,
+    limited_ticks,
+    limited_visits,
+)
+from sfumato.curator.plan.priced import Plan
 from sfumato.curator.plan.resolved import Grouping
 from sfumato.curator.plan.sensitivity import SumSensitivity
 from sfumato.curator.plan.spend import GaussianSpend, Needs
@@ -40,6 +46,7 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     from sfumato.curator.catalog.catalog import Table
+    from sfumato.curator.plan.caveats import Caveat
     from sfumato.curator.plan.spend import Spend
     from sfumato.privacy.events import Event
 
@@ -387,18 +394,14 @@ def price_stream(resolved: ResolvedStream, spend: Spend) -> StreamPlan:
     )
 
 
-def _list_caveats(resolved: ResolvedStream) -> tuple[str, ...]:
+def _list_caveats(resolved: ResolvedStream) -> tuple[Caveat, ...]:
     """Return what no interval covers, in words."""
     asked, unit = resolved.question, resolved.table.unit.column
     if unit is None:
-        return ("Rows that arrive after their tick was released are not counted",)
-    ticks = f"At most {asked.participations} tick{'s' * (asked.participations > 1)} per {unit} "
-    ticks += f"with {asked.contribution} row{'s' * (asked.contribution > 1)} each count"
-    if asked.separation > 1:
-        ticks += f", {asked.separation} ticks apart"
-    if resolved.counts_people:
-        ticks = f"Each {unit} is counted when it first comes"
-    if asked.window is not None:
-        ticks = f"Each {unit} comes at most {asked.participations} times"
-    late = "rows that arrive after their tick was released are not counted"
-    return (*describe_truncation(resolved.table), f"{ticks}; {late}")
+        return (late_rows(),)
+    if not resolved.counts_people:
+        ticks = limited_ticks(unit, asked.participations, asked.contribution, asked.separation)
+        return (*describe_truncation(resolved.table), ticks, late_rows())
+    # Whoever never leaves is there from the first time on, however often they come.
+    again = () if asked.window is None else (limited_visits(unit, asked.participations),)
+    return (*describe_truncation(resolved.table), *again, late_rows())
