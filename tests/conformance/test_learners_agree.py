@@ -15,13 +15,11 @@ from conformance.both_engines import Both
 from conformance.test_engines_agree import KEY
 from conformance.with_spark import Beside
 from sfumato.curator.catalog.domains import Numbers
-from sfumato.curator.lower.computed import ComputedColumns
 from sfumato.curator.lower.lowered_value import LoweredValue, coarsen_grid, require_number
 from sfumato.engines.program import CellHistograms, CellSums, Counted, Total
 from sfumato.engines.rows import ALL, Scan
 from sfumato.engines.snapshot import Preparation, StoredCodes, StoredGrid
 from sfumato.learn.cells import clip_value, locate_bin, locate_nearest, locate_orthant
-from sfumato.learn.pipelines.lowered import bin_features, interpolate_features, narrow_features
 from sfumato.oracle.arrays.integer_rows import ONE, RowTransform
 from sfumato.oracle.blocks import Add, CellKey, Column, Constant, Either, Lookup, Multiply
 from sfumato.oracle.declared import Declared, Feature
@@ -86,20 +84,7 @@ def shortened() -> CellSums:
     return CellSums(rows.rows, ALL, (), tuple(map(Total, terms)))
 
 
-def scaled() -> CellSums:
-    """Rows that went through the steps of a pipeline, one after the other."""
-    source: Any = Rows(Scan("t"), 1)
-    layers = ComputedColumns(source)
-    points = np.array([[-0.9, -0.5], [-0.2, 0.1], [-0.2, 0.4], [0.7, 0.9]])
-    even = interpolate_features(FEATURES, layers, points, np.linspace([0, 0], [1, 1], 4))
-    binned = bin_features(even, layers, np.array([[-0.5, 0.2], [0.0, 0.5]]), listed=False)
-    narrow = narrow_features([*even, *binned], layers, ([-0.5, -2, 0, 1], [0.5, 3, 2, 9]))
-    terms = [Multiply(each.value, FEATURES[0].value) for each in (*even, *binned, *narrow)]
-    return CellSums(layers.source.rows, ALL, (), tuple(map(Total, terms)))
-
-
 PROGRAMS["shortened"] = shortened()
-PROGRAMS["scaled"] = scaled()
 PROGRAMS["tallies"] = CellHistograms(
     Scan("t"), ALL, (CellKey(C, 3),), tuple(Add(each.value, Constant(each.bound)) for each in FEATURES), 8193
 )

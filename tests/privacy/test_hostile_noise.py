@@ -34,7 +34,6 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("FrequentItemsets", {"k": 4}),
     ("AutoClassifier", {**B, **TWO}),
     ("AutoClassifier", {**B, **THREE, "rows": 10**6}),
-    ("Bins", {**B, "n_bins": 3}),
     ("CategoricalNB", {**TWO, "categories": [[0, 1], [0, 1, 2], [0]]}),
     ("CategoricalNB", {**TWO, "categories": [[0, 1], [0, 1, 2], [0]], "alpha": -5}),
     ("ConvexERM", {**B, **TWO, "loss": "huber", "method": "output"}),
@@ -62,13 +61,9 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("PCA", {**B, "n_components": 2}),
     ("PCA", {**N}),
     ("Perceptron", {**B, **TWO, "rounds": 3}),
-    ("RobustScaler", {**B}),
-    ("Scaler", {**B, "kind": "quantile"}),
-    ("Scaler", {**B, "kind": "range"}),
-    ("StandardScaler", {**B}),
 ]
 SPENDS: list[dict[str, float]] = [{"epsilon": 1e-6}, {"epsilon": 1.0}, {"epsilon": 1.0, "delta": 1e-6}]
-GROWN = {"AssociationRules", "AutoClassifier", "FrequentItemsets", "DecisionTree", "Scaler"}
+GROWN = {"AssociationRules", "AutoClassifier", "FrequentItemsets", "DecisionTree"}
 """How many itemsets, nodes or quantiles there are, and a model's family, is learnt from noisy answers."""
 
 

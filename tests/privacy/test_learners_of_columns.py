@@ -21,7 +21,6 @@ GIVEN: dict[str, Any] = {
 SPENDS = [{"epsilon": 1.0}, {"epsilon": 1.0, "delta": 1e-6}]
 MAKERS: list[Any] = [
     lambda **given: learn.GaussianNB(classes=[0, 1], **given),
-    lambda **given: learn.StandardScaler(**given),
     lambda **given: learn.PCA(2, **given),
     lambda **given: learn.DecisionTree(classes=[0, 1], max_depth=2, **given),
     lambda **given: learn.GradientBoosting(classes=[0, 1], trees=3, depth=2, **given),

@@ -20,16 +20,13 @@ if TYPE_CHECKING:
     from sfumato.lab.query import Query
     from sfumato.learn.base.estimator import PaidEstimator
     from sfumato.learn.evaluation import Evaluation
-    from sfumato.learn.pipelines.checked import Pipeline
     from sfumato.learn.regression_scores import RegressionEvaluation
     from sfumato.queries.frames import Frame
     from sfumato.synth import MERF, Diffusion, Marginals, Moments, Twin
     from sfumato.synth.images.diffusion_split import DiffusionSplit
     from sfumato.synth.quote import SynthesisQuote
 
-Fitted = TypeVar(
-    "Fitted", bound="PaidEstimator | Pipeline | Trainer | Marginals | Moments | MERF | Diffusion | Twin"
-)
+Fitted = TypeVar("Fitted", bound="PaidEstimator | Trainer | Marginals | Moments | MERF | Diffusion | Twin")
 
 
 class ModelDesk:
@@ -52,8 +49,7 @@ class ModelDesk:
         """Learn from a table, with bounds and classes from the catalog; charged first, round by round.
 
         The table is given by its name, or as a frame such as `s.table("visits").where("age >= 18")`.
-        One row of each unit counts, or as many as `rows_per_unit` says, which is priced for so many. Of
-        a pipeline each step is charged in turn. A
+        One row of each unit counts, or as many as `rows_per_unit` says, which is priced for so many. A
         `sf.deep.Trainer` is charged once, for all its steps, and takes all rows of a unit that the catalog
         allows, or as many as said, at the same price.
         `split=(0.8, "train")` learns from four units in five, which a keyed hash chooses, and leaves the
@@ -69,9 +65,7 @@ class ModelDesk:
             trainer: Any = estimator
             fit_trainer(self._payer, trainer, rows, features, target, rows_per_unit, split)
             return estimator
-        from sfumato.learn import Pipeline
         from sfumato.learn.base.fit_table import fit_table
-        from sfumato.learn.pipelines.tables import fit_pipeline
         from sfumato.synth import MERF, Diffusion, Marginals, Moments, Twin
         from sfumato.synth.fit_table import fit_marginals
         from sfumato.synth.images.diffusion_tables import fit_diffusion
@@ -79,7 +73,6 @@ class ModelDesk:
         from sfumato.synth.twin import fit_twin
 
         others: dict[type, Any] = {
-            Pipeline: fit_pipeline,
             Marginals: fit_marginals,
             Moments: fit_generator,
             MERF: fit_generator,

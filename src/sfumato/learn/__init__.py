@@ -37,10 +37,7 @@ from sfumato.learn.linear.regression import LinearRegression
 from sfumato.learn.naive_bayes import CategoricalNB, GaussianNB
 from sfumato.learn.neighbors import NearestNeighbors
 from sfumato.learn.perceptron import Perceptron
-from sfumato.learn.pipelines.checked import Pipeline, make_pipeline
-from sfumato.learn.preprocessing import Bins, RobustScaler, StandardScaler
 from sfumato.learn.regression_scores import Measured, RegressionEvaluation
-from sfumato.learn.scaler import Scaler
 from sfumato.learn.trees.boosting import GradientBoosting, GradientBoostingRegressor
 from sfumato.learn.trees.decision_tree import DecisionTree
 from sfumato.oracle.guarantee import Guarantee
@@ -48,7 +45,6 @@ from sfumato.oracle.guarantee import Guarantee
 ESTIMATORS = (
     "AssociationRules",
     "AutoClassifier",
-    "Bins",
     "CategoricalNB",
     "ConvexERM",
     "DecisionTree",
@@ -64,14 +60,8 @@ ESTIMATORS = (
     "PCA",
     "NearestNeighbors",
     "Perceptron",
-    "RobustScaler",
-    "Scaler",
-    "StandardScaler",
 )
 """What may be fitted behind the curator."""
-
-SAVED = (*ESTIMATORS, "Pipeline")
-"""What a file may name; nothing else is ever loaded."""
 
 __all__ = [
     "ESTIMATORS",
@@ -79,7 +69,6 @@ __all__ = [
     "Account",
     "AssociationRules",
     "AutoClassifier",
-    "Bins",
     "CategoricalNB",
     "ConvexERM",
     "DecisionTree",
@@ -98,18 +87,13 @@ __all__ = [
     "Measured",
     "NearestNeighbors",
     "Perceptron",
-    "Pipeline",
     "RegressionEvaluation",
-    "RobustScaler",
-    "Scaler",
-    "StandardScaler",
     "choose_output_regularization",
     "choose_regularization",
     "evaluate",
     "excess_loss",
     "huber",
     "load",
-    "make_pipeline",
     "objective_min_rows",
     "rows_needed",
     "train_test_split",

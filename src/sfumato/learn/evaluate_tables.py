@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato import learn
 from sfumato.curator.lower.computed import ComputedColumns, sum_values
 from sfumato.errors import PolicyError
 from sfumato.learn.base.fit_table import rebuild_estimator
@@ -19,7 +18,6 @@ from sfumato.learn.base.saving import list_learned
 from sfumato.learn.evaluation import EvaluationPlan, NoisyCounts, plan_evaluation
 from sfumato.learn.evaluation_kernel import EvaluationKernel, ModuleKernel
 from sfumato.learn.linear.scores import LinearClassifier, choose_row_norm
-from sfumato.learn.pipelines.tables import lower_pipeline
 from sfumato.noise.audit_hook import unobserved
 from sfumato.oracle.blocks import (
     COUNT,
@@ -133,10 +131,8 @@ def is_trainer(model: object) -> bool:
 
 
 def _read_model(model: Any, rows: RowSource, target: str) -> tuple[Any, RowSource, Declared]:
-    """Return the model, and rows with the features that it takes; of a pipeline, those of its last step."""
+    """Return the model, and rows with the features that it takes."""
     # Of the model only what it learnt takes part: nothing that was set on the object stands for a method.
-    if type(model) is learn.Pipeline:
-        return lower_pipeline(model, rows, target, rebuild_model)
     model = rebuild_model(model)
     if not hasattr(model, "feature_names_in_"):
         raise _not_supported()

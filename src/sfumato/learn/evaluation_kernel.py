@@ -69,7 +69,7 @@ class EvaluationKernel:
         if isinstance(measure, EvaluationPlan):
             # Classes too go by their places.
             model.classes_ = np.arange(len(model.classes_))
-        # A model at the end of a pipeline has no names.
+        # Features go by their places.
         vars(model).pop("feature_names_in_", None)
         bins = measure.bins if isinstance(measure, EvaluationPlan) else 0
         return cls(

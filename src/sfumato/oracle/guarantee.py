@@ -18,7 +18,6 @@ from sfumato.privacy.neighbours import Neighbours
 
 if TYPE_CHECKING:
     from collections import Counter
-    from collections.abc import Sequence
     from fractions import Fraction
 
     from sfumato.privacy.events import Event
@@ -79,22 +78,6 @@ class Guarantee(viz.NamedLines):
     def cost_in_words(self) -> str:
         """What the fit cost: ε and δ, or ρ."""
         return _words(self.epsilon, self.delta) if self.rho is None else f"ρ = {self.rho:.4g}"
-
-
-def combine_guarantees(parts: Sequence[Guarantee], functions: Sequence[str] = ()) -> Guarantee:
-    """Return the guarantee of several fits on the same rows: what they cost adds up.
-
-    `functions` names steps that are trusted to compute each row from that row alone.
-    """
-    assumes = f"{', '.join(functions)}: each row is computed from that row alone" if functions else ""
-    if not parts:
-        return Guarantee("add-remove", "one row", 0.0, 0.0, None, "", EXACT, assumes=assumes)
-    rho = None if any(each.rho is None for each in parts) else math.fsum(each.rho or 0.0 for each in parts)
-    weakest = max((each.arithmetic for each in parts), key=(EXACT, COVERED, IDEALISED).index)
-    others = "; ".join(each.others for each in parts if each.others)
-    epsilon, delta = (math.fsum(getattr(each, name) for each in parts) for name in ("epsilon", "delta"))
-    first = parts[0]
-    return Guarantee(first.neighbours, first.unit, epsilon, delta, rho, "", weakest, others, assumes)
 
 
 def describe_fits(fits: Counter[tuple[Event, ...]], delta: Fraction, called: str = "fits") -> str:

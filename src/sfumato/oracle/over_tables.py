@@ -152,10 +152,9 @@ class FitRounds:
         name: str,
         verb: str = "fit",
         report: Callable[[], None] | None = None,
-        together: tuple[FitBudget, ...] = (),
     ) -> None:
         self._payer, self._name, self._verb, self._done = payer, name, verb, 0
-        self._report, self._together = report, together
+        self._report = report
         self._pure: dict[str, bool] = {}
 
     def adds_pure(self, table: Table) -> bool:
@@ -183,19 +182,14 @@ class FitRounds:
         if self._payer.was_answered(first):
             return
         # A fit may end up paying in either way, and must be able to.
-        budgets = self._together or (budget,)
-        ways = {
-            tuple(event for each in budgets for event in each.events),
-            tuple(event for each in budgets for event in each.sums),
-        }
-        for events in ways:
+        for events in {tuple(budget.events), tuple(budget.sums)}:
             cost = price(Sequential(events))
             if not self._payer.can_afford(first, cost):
                 left = self._payer.find_left(first)
                 raise BudgetError(
                     "SF-B101",
                     f"Not enough privacy budget to {self._verb} {self._name} on '{first.table.name}'.",
-                    asked=" and ".join(map(str, budgets)),
+                    asked=str(budget),
                     left=f"one question of up to ε = {format_short(left)}",
                     why="a fit starts only if all its rounds can be paid for",
                 )

@@ -228,7 +228,7 @@ def test_a_ledger_is_backed_up_where_there_are_no_hard_links(
 def test_a_model_is_written_to_a_pipe(tmp_path: Path) -> None:
     """A rename would put a file in the place of the pipe, and its reader would wait for ever."""
     os.mkfifo(tmp_path / "pipe")
-    model = sf.learn.StandardScaler(epsilon=1e4, bounds=(-1, 1)).fit(np.zeros((50, 1)))
+    model = sf.learn.PCA(1, epsilon=1e4, bounds=(-1, 1)).fit(np.zeros((50, 1)))
     writer = threading.Thread(target=model.save, args=(tmp_path / "pipe",))
     writer.start()
     assert (tmp_path / "pipe").read_bytes().startswith(b"PK")

@@ -133,9 +133,6 @@ ASKED: dict[str, Callable[[Any], Any]] = {
     "boosted numbers": _fit(
         lambda: sf.learn.GradientBoostingRegressor(trees=2, depth=2, **BOTH), ["x"], "cost"
     ),
-    "scaler": _fit(lambda: sf.learn.StandardScaler(**BOTH), ["x", "z"]),
-    "robust scaler": _fit(lambda: sf.learn.RobustScaler(epsilon=1), ["x", "z"]),
-    "bins": _fit(lambda: sf.learn.Bins(epsilon=1), ["x", "z"]),
     "itemsets": _fit(lambda: sf.learn.FrequentItemsets(3, epsilon=1), ["ward"]),
     "perceptron": _fit(lambda: sf.learn.Perceptron(epsilon=1), ["x", "z"], "ill"),
     "evaluation": _evaluate,

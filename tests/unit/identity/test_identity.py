@@ -108,7 +108,7 @@ def test_first_requests_are_pinned(tmp_path: Path) -> None:
     """Questions, choices, graphs and the first round of each fit, which no noise has touched yet."""
     lines = (HERE / "requests.txt").read_text(encoding="utf-8").splitlines()
     pinned = {name: request for request, _, name in (line.partition(" ") for line in lines)}
-    assert len(pinned) >= 35
+    assert len(pinned) >= 30
     made = programme.ask_all(programme.build(tmp_path / "lab"))
     assert {name: made.get(name) for name in pinned} == pinned
 

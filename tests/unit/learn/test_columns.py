@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from sklearn.compose import ColumnTransformer
 
 import sfumato as sf
 from sfumato import learn
@@ -45,7 +44,7 @@ CLASSIFIERS = [
     "NearestNeighbors",
 ]
 REGRESSORS = ["LinearRegression", "GradientBoostingRegressor"]
-OTHERS = ["StandardScaler", "PCA", "KMeans", "Bins"]
+OTHERS = ["PCA", "KMeans"]
 
 
 @pytest.fixture(scope="module")
@@ -119,39 +118,34 @@ def test_transformers_name_their_features(name: str) -> None:
     own.set_output(transform="pandas")
     shown = own.transform(FRAME)
     assert list(shown.columns) == list(own.get_feature_names_out())
-    if name in ("StandardScaler", "Bins"):
-        assert list(shown.columns) == NAMES
 
 
 def test_features_are_what_the_rule_says(session: Any) -> None:
     plain = encode(FRAME)
-    for scaler in (
-        make("StandardScaler").fit(FRAME),
-        session.fit(make("StandardScaler"), table="people", features=["age", "ward", "code"]),
+    for found in (
+        make("PCA").fit(FRAME),
+        session.fit(make("PCA"), table="people", features=["age", "ward", "code"]),
     ):
-        assert scaler.mean_ == pytest.approx(plain.mean(axis=0), abs=0.05)
-        assert scaler.transform(FRAME) * scaler.scale_ + scaler.mean_ == pytest.approx(plain)
+        assert found.mean_ == pytest.approx(plain.mean(axis=0), abs=0.05)
 
 
 def test_values_stand_for_missing_ones(session: Any) -> None:
     rule = {"age": 30, "ward": "C"}
-    for scaler in (
-        learn.StandardScaler(bounds=BOUNDS, missing=rule, **SURE).fit(FRAME),
+    for found in (
+        learn.PCA(1, bounds=BOUNDS, missing=rule, **SURE).fit(FRAME),
         session.fit(
-            learn.StandardScaler(missing=rule, bounds={"code": BOUNDS["code"]}, **SURE),
+            learn.PCA(1, missing=rule, bounds={"code": BOUNDS["code"]}, **SURE),
             table="people",
             features=["age", "ward", "code"],
         ),
     ):
-        assert scaler.mean_[0] == pytest.approx(FRAME.age.fillna(30).mean(), abs=0.05)
-        assert scaler.mean_[3] == pytest.approx((~FRAME.ward.isin(["A", "B"])).mean(), abs=0.01)
+        assert found.mean_[0] == pytest.approx(FRAME.age.fillna(30).mean(), abs=0.05)
+        assert found.mean_[3] == pytest.approx((~FRAME.ward.isin(["A", "B"])).mean(), abs=0.01)
 
 
 def test_closer_bounds_than_those_of_the_catalog(session: Any) -> None:
-    own = learn.StandardScaler(bounds={"age": (20, 40)}, **SURE).fit(FRAME[["age"]])
-    behind = session.fit(
-        learn.StandardScaler(bounds={"age": (20, 40)}, **SURE), table="people", features=["age"]
-    )
+    own = learn.PCA(1, bounds={"age": (20, 40)}, **SURE).fit(FRAME[["age"]])
+    behind = session.fit(learn.PCA(1, bounds={"age": (20, 40)}, **SURE), table="people", features=["age"])
     clipped = FRAME.age.clip(20, 40).fillna(30).mean()
     assert own.mean_[0] == pytest.approx(clipped, abs=0.05)
     assert behind.mean_[0] == pytest.approx(clipped, abs=0.05)
@@ -175,7 +169,7 @@ def test_columns_of_arrays_go_by_their_places() -> None:
 
 def test_a_missing_value_is_not_the_text_nan() -> None:
     frame = pd.DataFrame({"text": np.array(["nan", None, float("nan"), pd.NA] * 500, dtype=object)})
-    found = learn.StandardScaler(bounds={"text": ["nan", "b"]}, **SURE).fit(frame)
+    found = learn.PCA(1, bounds={"text": ["nan", "b"]}, **SURE).fit(frame)
     assert found.mean_ == pytest.approx([0.25, 0.0], abs=0.02)
 
 
@@ -184,15 +178,6 @@ def test_models_keep_their_columns_in_a_file(tmp_path: Path) -> None:
     model.save(tmp_path / "model.npz")
     again: Any = learn.load(tmp_path / "model.npz")
     assert (again.predict(FRAME) == model.predict(FRAME)).all()
-
-
-def test_a_column_transformer_takes_scalers() -> None:
-    scaler = learn.StandardScaler(
-        epsilon=1, bounds={"age": (0, 110), "code": (0, 4), "ward": ["A", "B", "C"]}
-    )
-    both = ColumnTransformer([("numbers", scaler, ["age", "code"]), ("texts", scaler, ["ward"])])
-    shown = both.set_output(transform="pandas").fit_transform(FRAME)
-    assert list(shown.columns) == ["numbers__age", "numbers__code", *(f"texts__ward_{at}" for at in "ABC")]
 
 
 def test_counts_of_categories_may_be_of_numpy() -> None:

@@ -243,5 +243,5 @@ def test_components_are_found_where_noise_of_products_would_be_too_wide(features
 def test_a_cell_that_is_no_number_is_missing(odd: object) -> None:
     """An error would tell that such a row is there."""
     rows = np.array([[1, 2], [3, odd], [5, 6]], dtype=object)
-    model = sf.learn.StandardScaler(epsilon=1, bounds=(0, 9)).fit(rows)
+    model = sf.learn.PCA(1, epsilon=1, bounds=(0, 9)).fit(rows)
     assert model.n_features_in_ == 2

@@ -63,16 +63,6 @@ def test_least_squares_with_pure_epsilon_learns_from_many_features_and_offset_ta
     assert min(scores) > -0.05
 
 
-def test_a_scaler_by_ranks_makes_skewed_features_even() -> None:
-    rng = np.random.default_rng(11)
-    X = np.exp(rng.normal(size=(5000, 2)))
-    even = learn.Scaler(epsilon=2.0, bounds=(0, 300)).fit_transform(X)
-    assert np.abs(even).max() <= 1
-    assert np.abs(np.median(even, axis=0)).max() < 0.2
-    with pytest.raises(sf.errors.UsageError, match="not known"):
-        learn.Scaler(kind="other", epsilon=1, bounds=(0, 1)).fit(X)
-
-
 def test_an_automatic_choice_says_why_and_is_saved(tmp_path: Any) -> None:
     few = learn.AutoClassifier(rows=100, epsilon=1.0, delta=1e-6, bounds=(-1, 9), classes=[0, 1])
     assert few.fit(ROWS, LABELS).why_.startswith("LogisticRegression: about 100 rows")

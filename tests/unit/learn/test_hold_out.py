@@ -52,7 +52,7 @@ def fit_behind(
 
 def test_a_fit_takes_the_rows_of_a_frame(session: Any) -> None:
     old = session.table("people").where("age >= 50")
-    found = fit_behind(session, learn.StandardScaler(**SURE), None, old)  # type: ignore[arg-type]
+    found = fit_behind(session, learn.PCA(1, **SURE), None, old)  # type: ignore[arg-type]
     assert found.mean_[0] == pytest.approx(FRAME.age[FRAME.age >= 50].mean(), abs=0.1)
     doubled = session.table("people").select(twice="age * 2", label="label")
     model = session.fit(learn.GaussianNB(**SURE), table=doubled, features=["twice"], target="label")
@@ -61,7 +61,7 @@ def test_a_fit_takes_the_rows_of_a_frame(session: Any) -> None:
 
 def test_groups_are_no_rows(session: Any) -> None:
     with pytest.raises(SfumatoError) as refused:
-        fit_behind(session, learn.StandardScaler(**SURE), table=session.table("people").group_by("ward"))
+        fit_behind(session, learn.PCA(1, **SURE), table=session.table("people").group_by("ward"))
     assert refused.value.code == "SF-Q129"
 
 

@@ -21,10 +21,6 @@ _FAR = 1e6
 _LINE = {"bounds": _BOUNDS, "target_bounds": (0.0, 1.0)}
 _TWO = {"bounds": _BOUNDS, "classes": [0, 1]}
 _LEARNERS: dict[str, dict[str, Any]] = {
-    "Scaler": {"bounds": _BOUNDS},
-    "StandardScaler": {"bounds": _BOUNDS},
-    "RobustScaler": {"bounds": _BOUNDS},
-    "Bins": {"n_bins": 3, "bounds": _BOUNDS},
     "GaussianNB": _TWO,
     "CategoricalNB": {"categories": [[-1.0, 1.0, _FAR]] * 4, "classes": [0, 1]},
     "NearestNeighbors": {**_TWO, "waves": 4},

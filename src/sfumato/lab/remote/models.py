@@ -15,7 +15,7 @@ import numpy as np
 from sfumato.errors import UsageError
 from sfumato.lab.remote.connection import quote_path
 from sfumato.lab.remote.jobs import RemoteJob, read_parquet
-from sfumato.lab.remote.parameters import PIPELINE, encode_model
+from sfumato.lab.remote.parameters import encode_model
 from sfumato.lab.remote.results import (
     read_evaluation,
     read_guarantee,
@@ -167,8 +167,6 @@ def find_job_of(model: Any) -> str:
 
 def hand_over(fitted: Any, given: Any) -> Any:
     """Give what was learnt on the server to the estimator that was handed in, and return that."""
-    for learnt, own in zip(_list_parts(fitted), _list_parts(given), strict=True):
-        hand_over(learnt, own)
     known = type(given).get_params(given, deep=False)
     vars(given).update({name: value for name, value in vars(fitted).items() if name not in known})
     return given
@@ -177,14 +175,8 @@ def hand_over(fitted: Any, given: Any) -> Any:
 def _digest(model: Any) -> str:
     from sfumato.learn.base.saving import list_learned, to_json
 
-    learnt = [list_learned(model), *map(_digest, _list_parts(model))]
-    written = json.dumps(to_json(learnt), sort_keys=True)
+    written = json.dumps(to_json(list_learned(model)), sort_keys=True)
     return hashlib.sha256(written.encode()).hexdigest()
-
-
-def _list_parts(model: Any) -> list[Any]:
-    """Return the steps of a pipeline. Other models have none, though some have a number of steps."""
-    return [each for _, each in model.steps] if type(model).__name__ == PIPELINE else []
 
 
 def _not_fitted_here() -> UsageError:

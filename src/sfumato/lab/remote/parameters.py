@@ -13,7 +13,6 @@ from sfumato.lab.remote.expressions import read_fraction
 
 GENERATORS = ("MERF", "Marginals", "Moments", "Twin")
 """Generators of sf.synth that are fitted over HTTP. Others are refused in hostile sessions."""
-PIPELINE = "Pipeline"
 LEFT_OUT = ("budget", "verbose")
 """Parameters that are not sent: who pays and what is printed is not the model's business."""
 MOST_VALUES = 100_000
@@ -42,7 +41,7 @@ def list_model_names() -> tuple[str, ...]:
     """Return the names of all that is fitted over HTTP."""
     from sfumato.learn import ESTIMATORS
 
-    return (*sorted(ESTIMATORS), PIPELINE, *GENERATORS)
+    return (*sorted(ESTIMATORS), *GENERATORS)
 
 
 def find_model_kind(name: str) -> type[Any] | None:
@@ -53,13 +52,11 @@ def find_model_kind(name: str) -> type[Any] | None:
         return getattr(synth, name)  # type: ignore[no-any-return]
     from sfumato import learn
 
-    return getattr(learn, name) if name in (*learn.ESTIMATORS, PIPELINE) else None
+    return getattr(learn, name) if name in learn.ESTIMATORS else None
 
 
 def list_parameters(kind: type[Any]) -> list[str]:
     """Return the names of the parameters of an estimator or a generator."""
-    if kind.__name__ == PIPELINE:
-        return ["steps"]  # others say where a machine keeps files
     return [name for name in inspect.signature(kind).parameters if name != "self"]
 
 
@@ -127,8 +124,6 @@ class _ModelReader:
                 "SF-W154", f"{name} has no parameter '{unknown[0][:60]}'.", known=", ".join(known)
             )
         values = {each: self.read_value(value, levels - 1) for each, value in given.items()}
-        if name == PIPELINE:
-            _require_steps(values)
         try:
             return kind(**values)
         except TypeError:  # a parameter without a default is missing
@@ -169,20 +164,6 @@ class _ModelReader:
             case [str() | int() | float() | bool() as key, value]:
                 return key, self.read_value(value, levels)
         raise _unreadable()
-
-
-def _require_steps(values: dict[str, Any]) -> None:
-    """Refuse a pipeline unless its steps have names and are estimators of the closed list."""
-    match values:
-        case {"steps": [_, *_] as steps} if all(
-            isinstance(each, tuple)
-            and len(each) == 2
-            and isinstance(each[0], str)
-            and hasattr(each[1], "get_params")
-            for each in steps
-        ):
-            return
-    raise _unreadable()
 
 
 def _make_array(values: list[Any]) -> Any:

@@ -300,11 +300,6 @@ class PrivateEstimator(PaidEstimator, ABC):
         given = getattr(self, "columns_", [])
         return [CodedColumn(**{**each, "categories": tuple(each["categories"])}) for each in given]
 
-    def _list_features(self) -> list[str]:
-        """Return the names of the features that columns became."""
-        names = [name for each in self.coded_columns for name in each.feature_names]
-        return names or self._names(self.n_features_in_)
-
 
 def require_labels_of(labels: NDArray[Any], classes: Sequence[Any]) -> None:
     """Tell the owner of own arrays that no label is one of the classes, before anything is spent.

@@ -84,8 +84,7 @@ def rebuild_estimator(estimator: Any) -> PrivateEstimator:
         raise UsageError(
             "SF-E117",
             "Only the estimators of sf.learn can be fitted behind the curator.",
-            try_="sf.learn.LogisticRegression(epsilon=0.5), sf.learn.make_pipeline(…) for several steps, or "
-            "s.oracle(…) for a program of one's own",
+            try_="sf.learn.LogisticRegression(epsilon=0.5), or s.oracle(…) for a program of one's own",
         )
     made: PrivateEstimator = type(estimator)(**read_parameters(estimator))
     return made

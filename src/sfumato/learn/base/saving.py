@@ -75,7 +75,7 @@ def _read_estimator(body: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Ba
     # Imported by name, because `sfumato.learn` imports this module.
     room = import_module("sfumato.learn")
     kind = body["kind"]
-    if kind not in room.SAVED:
+    if kind not in room.ESTIMATORS:
         raise _unknown(kind)
     given = {name: _read(value, arrays) for name, value in body["given"].items()}
     estimator: BaseEstimator = getattr(room, kind)(**given)
