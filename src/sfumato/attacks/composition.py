@@ -106,7 +106,7 @@ def _ask_hospital(rows: Ints, epsilon: float) -> Floats:
     declared = {"area": list_values(AREAS), "diagnosis": list_values(DIAGNOSES)}
     with open_lab(table, declared, Budget(epsilon=epsilon)) as session:
         question = session.sql("SELECT area, diagnosis, COUNT(*) AS n FROM people GROUP BY area, diagnosis")
-        answer = question.release(epsilon=epsilon).to_arrow()
+        answer = question.release(epsilon=epsilon, include_empty=True).to_arrow()
     counts = np.zeros((AREAS, DIAGNOSES))
     counts[answer["area"].to_numpy(), answer["diagnosis"].to_numpy()] = answer["n"].to_numpy()
     return counts

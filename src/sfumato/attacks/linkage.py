@@ -82,7 +82,7 @@ def guess_alone(cells: Mapping[str, Ints], secret: Ints, epsilon: float) -> tupl
     rows = {**cells, "secret": secret}
     with open_lab(rows, {**declared, "secret": list_values(2)}, Budget(epsilon=epsilon)) as session:
         sql = f"SELECT {names}, SUM(secret) AS n FROM people GROUP BY {names}"  # noqa: S608  parsed by us
-        answer = session.sql(sql).release(epsilon=epsilon).to_arrow()
+        answer = session.sql(sql).release(epsilon=epsilon, include_empty=True).to_arrow()
     grid = np.zeros([int(column.max()) + 1 for column in cells.values()])
     grid[tuple(answer[name].to_numpy() for name in cells)] = answer["n"].to_numpy()
     alone = find_alone(list(zip(*(column.tolist() for column in cells.values()), strict=True)))

@@ -136,7 +136,7 @@ def _count_films(rows: Sequence[Rating], ratings: Sequence[Rating], epsilon: flo
     unit, budget = Unit("user", max_rows=MAX_ROWS), Budget(epsilon=epsilon)
     with open_lab(table, {"film": one_of(*films, missing=films[0])}, budget, unit) as session:
         question = session.sql("SELECT film, COUNT(*) AS n FROM people GROUP BY film")
-        answer = question.release(epsilon=epsilon).to_arrow()
+        answer = question.release(epsilon=epsilon, include_empty=True).to_arrow()
     return dict(zip(answer["film"].to_numpy().tolist(), answer["n"].to_numpy().tolist(), strict=True))
 
 

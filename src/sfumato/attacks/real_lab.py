@@ -63,7 +63,7 @@ def ask_worlds(session: Session, select: str, epsilon: float, where: str = "") -
     """Ask once for all worlds together; return each number of the answer, in the order of the worlds."""
     condition = f" WHERE {where}" if where else ""
     sql = f"SELECT world, {select} FROM people{condition} GROUP BY world"  # noqa: S608  parsed by us
-    answer = session.sql(sql).release(epsilon=epsilon).to_arrow()
+    answer = session.sql(sql).release(epsilon=epsilon, include_empty=True).to_arrow()
     order = np.argsort(answer["world"].to_numpy())
     return {
         name: answer[name].to_numpy().astype(float)[order] for name in answer.column_names if name != "world"

@@ -132,7 +132,7 @@ def _ask_lab(bits: Ints, chosen: Ints, epsilon: float) -> tuple[Floats, Floats]:
     declared = {"world": worlds, "seat": list_values(people), "bit": bit}
     with open_lab(rows, declared, Budget(epsilon=epsilon)) as session:
         sql = "SELECT world, seat, SUM(bit) AS n FROM people GROUP BY world, seat"
-        answer = session.sql(sql).release(epsilon=epsilon).to_arrow()
+        answer = session.sql(sql).release(epsilon=epsilon, include_empty=True).to_arrow()
         cells = np.zeros(bits.shape)
         cells[answer["world"].to_numpy(), answer["seat"].to_numpy()] = answer["n"].to_numpy()
     # Conditions on a number are read faster than on a list of values.

@@ -119,7 +119,7 @@ def _ask_lab(bits: Ints, epsilon: float) -> tuple[Ints, int]:
     with open_lab(rows, declared, Budget(epsilon=epsilon)) as session:
         for start, name in enumerate(("even", "odd")):
             sql = f"SELECT world, {name}, SUM(bit) AS n FROM people GROUP BY world, {name}"  # noqa: S608  parsed by us
-            answer = session.sql(sql).release(epsilon=each).to_arrow()
+            answer = session.sql(sql).release(epsilon=each, include_empty=True).to_arrow()
             grid = np.zeros((trials, pairs))
             grid[answer["world"].to_numpy(), answer[name].to_numpy()] = answer["n"].to_numpy()
             count = len(range(start, people - 1, 2))

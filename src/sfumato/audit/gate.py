@@ -30,7 +30,10 @@ def question(lab: Lab, sql: str, tables: tuple[str, str], **spending: Any) -> Re
 
     def asked(table: str) -> dict[str, list[Any]]:
         answer: dict[str, list[Any]] = (
-            session.sql(sql.format(table=table)).release(**spending).to_arrow().to_pydict()
+            session.sql(sql.format(table=table))
+            .release(**spending, include_empty=True)
+            .to_arrow()
+            .to_pydict()
         )
         return answer
 

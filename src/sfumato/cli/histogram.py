@@ -115,7 +115,7 @@ def run() -> Experiment:
 def _errors(lab: sf.Lab, truth: Ints) -> Iterator[Errors]:
     question = lab.session().sql("SELECT cell, COUNT(*) AS n FROM points GROUP BY cell")
     for epsilon in EPSILONS:
-        noisy = question.release(epsilon=epsilon).to_arrow()["n"].to_numpy()
+        noisy = question.release(epsilon=epsilon, include_empty=True).to_arrow()["n"].to_numpy()
         apart = np.abs(noisy - truth)
         yield Errors(epsilon, noisy, float(apart.mean()), int(apart.max()))
 

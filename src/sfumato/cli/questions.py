@@ -139,6 +139,7 @@ def tune(
 @tune_option
 @click.option("--key", help="Idempotency key: retries with the same key are charged once.")
 @click.option("--plot", help="Also save a chart of the answer to this .png, .svg, .html or .json file.")
+@click.option("--all-groups", is_flag=True, help="Also show groups whose numbers are not significant.")
 @as_json
 def ask(
     sql: tuple[str, ...],
@@ -146,6 +147,7 @@ def ask(
     analyst: str | None,
     key: str | None,
     plot: str | None,
+    all_groups: bool,
     tune: float | None,
     as_json: bool,
     spend: dict[str, Any],
@@ -162,11 +164,15 @@ def ask(
     if tune is not None:
         question = _tune_first(_find_single(session, sql), tune, spend)
     elif len(sql) > 1:
-        _ask_together(session.ask_together(sql).release(key=key, **spend), target, as_json)
+        released = session.ask_together(sql).release(key=key, **spend)
+        shown = tuple(each.all_groups() for each in released) if all_groups else released
+        _ask_together(shown, target, as_json)
         return
     else:
         question = session.sql(sql[0]) if target is None else session.question(sql[0])
     release = question.release(key=key, **spend)
+    # Public facts are asked for in the same way, and have no groups.
+    release = release.all_groups() if all_groups and hasattr(release, "all_groups") else release
     show(release, as_json)
     if target is not None:
         release.plot().save(target)

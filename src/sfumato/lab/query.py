@@ -54,6 +54,17 @@ class Query(Measure[Release]):
         require_types(resolved)
         resolved.require_answerable()
 
+    def release(
+        self, *, key: str | None = None, include_empty: bool = False, **spending: Unpack[Spending]
+    ) -> Release:
+        """Charge, then answer. The same question released before comes back for free.
+
+        Say what to spend as in `quote`. With a `key`, a retry gives the same answer for one charge, and never
+        another question's. With `include_empty`, groups are shown whether they are significant or not.
+        """
+        found = super().release(key=key, **spending)
+        return found.all_groups() if include_empty else found
+
     def bounded(self, *, groups: int = 1, rows: int = 1) -> Query:
         """Return the same question, of which one unit counts in so many groups with so many rows in each."""
         bounds = ContributionLimits(parse_whole(groups, "groups"), parse_whole(rows, "rows"))

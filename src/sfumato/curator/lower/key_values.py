@@ -81,7 +81,8 @@ def find_key_values(keys: Sequence[Value], source: RowSource) -> list[KeyValues]
     """Return what keys can be, those together that depend on each other; nothing for what is not known."""
     found: list[KeyValues] = []
     world = _World.of(source)
-    for group in _list_connected([world.list_blocks_joined(key) for key in keys]):
+    links = [world.list_blocks(part) for part in world.where]
+    for group in _list_connected([world.list_blocks_joined(key) for key in keys], links):
         together = world.combine([keys[at] for at in group])
         if together is not None:
             found.append(KeyValues(tuple(group), together))
@@ -97,14 +98,17 @@ def find_key_values(keys: Sequence[Value], source: RowSource) -> list[KeyValues]
     return found
 
 
-def _list_connected(parts: Sequence[frozenset[Any] | None]) -> Iterator[list[int]]:
-    """Yield the places of parts that share something, directly or through others."""
+def _list_connected(
+    parts: Sequence[frozenset[Any] | None], links: Sequence[frozenset[Any] | None]
+) -> Iterator[list[int]]:
+    """Yield the places of parts that share something or are linked, directly or through others."""
     waiting = list(range(len(parts)))
     while waiting:
         group = [waiting.pop(0)]
         shared = parts[group[0]] or frozenset()
         while True:
-            more = [at for at in waiting if shared & (parts[at] or frozenset())]
+            near = shared.union(*(link for link in links if link and link & shared))
+            more = [at for at in waiting if near & (parts[at] or frozenset())]
             if not more:
                 break
             group += more

@@ -60,7 +60,7 @@ from sfumato.privacy.canonical import canonical_json
 from sfumato.privacy.neighbours import Neighbours
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
@@ -108,15 +108,19 @@ class Grouping:
             return 0
         return (self.domain.size if self.places is None else len(self.places)) + self.nulls
 
-    def narrow(self, values: Iterable[int]) -> Grouping:
-        """Return the key with groups for these integers only, those of its domain."""
+    def narrow(self, values: NDArray[np.int64], missing: bool) -> Grouping:
+        """Return the key with groups for these integers only, those of its domain.
+
+        `missing` says whether there may be rows where the key is missing.
+        """
         if isinstance(self.domain, FreeTexts):
             return self
-        low, high = self.domain.low, self.domain.high
-        places = tuple(sorted(each - low for each in set(values) if low <= each <= high))
-        if not places or len(places) == self.domain.size:
+        found = np.unique(values) - self.domain.low
+        places = tuple(found[(found >= 0) & (found < self.domain.size)].tolist())
+        # Where no value is left at all, the question is about no rows, and nothing is known of its groups.
+        if len(places) == self.domain.size or not (places or missing):
             return self
-        hull = range(places[0], places[-1] + 1)
+        hull = range(places[0], places[-1] + 1) if places else range(0)
         # A list of places stands in the program, so a long one is replaced by its ends.
         whole = len(hull) == len(places) or self.domain.size > MOST_LOOKED_UP
         return replace(self, places=hull if whole else places)
@@ -140,7 +144,7 @@ class Grouping:
         places = np.arange(self.domain.size) if self.places is None else np.array(self.places)
         wanted = np.where(values == NO_VALUE, 0, values) - self.domain.low
         found = np.searchsorted(places, wanted)
-        inside = places[np.minimum(found, places.size - 1)] == wanted
+        inside = np.append(places, -1)[found] == wanted
         missing = self.size - 1 if self.nulls else -1
         return np.where(values == NO_VALUE, missing, np.where(inside, found, -1))
 
@@ -257,7 +261,7 @@ class ResolvedQuestion:
         rows = self.source.max_rows
         # Keys that are the same in all rows of a unit put it into one group, however many rows it has.
         constant = all(key.part.constant for key in self.keys)
-        cells = 1 if constant else rows if self.discovers_keys else min(rows, self.cells)
+        cells = 1 if constant else rows if self.discovers_keys else max(1, min(rows, self.cells))
         each = 1 if self._apart else rows
         replaced = self.table.neighbours is Neighbours.REPLACE_ONE
         return ContributionBounds(min(rows, cells * each), cells, each, replaced, not self.keys)
@@ -445,7 +449,7 @@ class ResolvedQuestion:
         keys = list(self.keys)
         for each in self._key_values:
             for at, column in zip(each.keys, each.rows.T, strict=True):
-                keys[at] = keys[at].narrow(column[column != NO_VALUE].tolist())
+                keys[at] = keys[at].narrow(column, self._can_miss(at))
         return tuple(keys)
 
     def _can_miss(self, at: int) -> bool:

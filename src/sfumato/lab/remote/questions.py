@@ -50,13 +50,17 @@ class RemoteQuery:
         """
         return self.asks.ask_quote(self.question, encode_spending(spending))
 
-    def release(self, *, key: str | None = None, **spending: Unpack[Spending]) -> Any:
+    def release(
+        self, *, key: str | None = None, include_empty: bool = False, **spending: Unpack[Spending]
+    ) -> Any:
         """Charge, then answer. The same question released before comes back for free.
 
-        Each call has a key of its own unless one is given. If the connection is lost, the request is sent
-        again with the same key: it gives the same answer for one charge.
+        With `include_empty`, groups are shown whether they are significant or not. Each call has a key of its
+        own unless one is given. If the connection is lost, the request is sent again with the same key: it
+        gives the same answer for one charge.
         """
-        return self.asks.ask_release(self.question, encode_spending(spending), key)
+        found = self.asks.ask_release(self.question, encode_spending(spending), key)
+        return found.all_groups() if include_empty else found
 
     def bounded(self, *, groups: int = 1, rows: int = 1) -> RemoteQuery:
         """Return the same question, of which one unit counts in so many groups with so many rows in each."""
