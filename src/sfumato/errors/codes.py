@@ -249,7 +249,7 @@ CODES: dict[str, str] = {
     "SF-Q107": "The steward did not declare this column. An undeclared column has no bounds, so it has no price.",
     "SF-Q108": "A column shown by itself would show single rows. Aggregate it, or group by it.",
     "SF-Q160": "The median, minimum or maximum of a date column is a date, and the mode of a listed column one of its values. Both can be shown and sorted by, but not used in arithmetic or HAVING. Ask for the quantile of a number of days instead.",
-    "SF-Q109": "Groups are listed values, whole numbers within bounds, calendar periods or CASE; all of them appear, empty ones too. Bin other numbers first: FLOOR(age / 10).",
+    "SF-Q109": "Groups are listed values, whole numbers within bounds, calendar periods or CASE. Bin other numbers first: FLOOR(age / 10).",
     "SF-Q170": "An edge belongs to two nodes, so its rows cannot be bounded by unit, and SQL and frames have no price for them. Ask s.graph(name) for degrees or the number of edges.",
     "SF-Q171": "Degrees and edges can be asked only of a table registered as a graph, with sf.Node or sf.Edge as its unit.",
     "SF-Q110": "Texts and booleans have no order here. Compare them with =, <> or IN.",

@@ -173,7 +173,9 @@ class _World:
         asked = self.list_blocks(*keys)
         if asked is None:
             return None
-        for blocks in (self.list_blocks_joined(*keys) or asked, asked):
+        joined = self.list_blocks_joined(*keys) or asked
+        # The most that is known first; what it takes too many rows to know is left out.
+        for blocks in dict.fromkeys((self._with_conditions(joined), joined, asked)):
             rows = self._list_rows(blocks, keys)
             if rows is not None:
                 window = self._window(rows)
@@ -204,6 +206,15 @@ class _World:
                 break
             blocks = wider
         return blocks
+
+    def _with_conditions(self, blocks: frozenset[_Block]) -> frozenset[_Block]:
+        """Return blocks with all that conditions on them look at besides."""
+        needed = [found for part in self.where if (found := self._find_needed(part))]
+        while True:
+            wider = blocks.union(*(each for each in needed if each & blocks))
+            if wider == blocks:
+                return blocks
+            blocks = wider
 
     # ---- rows that may exist ----
 
