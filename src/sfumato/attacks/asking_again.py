@@ -49,7 +49,7 @@ def asking_again(
         "age": np.full(bits.size, 40),
     }
     declared = {"world": list_values(trials), "ill": list_values(2), "age": list_values(100)}
-    with open_lab(rows, declared, Budget(epsilon=epsilon)) as session:
+    with open_lab(rows, declared, Budget.of(epsilon=epsilon)) as session:
         same = [ask_worlds(session, "COUNT(*) AS n", each, "ill = 1")["n"] for _ in range(_REPEATS)]
         answers = [same[0], *_ask_until_refused(session, each)]
     fresh = {

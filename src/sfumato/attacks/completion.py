@@ -93,7 +93,7 @@ def _write_fakes(targets: int, fakes: int) -> list[str]:
 
 
 def _discover(log: Sequence[str], epsilon: float) -> set[str]:
-    budget = Budget(epsilon=epsilon, delta=4 * DELTA)
+    budget = Budget.of(epsilon=epsilon, delta=4 * DELTA)
     with open_lab({"line": log}, {"line": text()}, budget) as session:
         question = session.sql("SELECT DISTINCT line FROM people")
         answer = question.release(epsilon=epsilon, delta=DELTA).to_arrow()

@@ -104,7 +104,7 @@ def _ask_hospital(rows: Ints, epsilon: float) -> Floats:
     """Return the noisy number of patients by area and diagnosis."""
     table = {"area": rows[:, 1], "diagnosis": rows[:, 3]}
     declared = {"area": list_values(AREAS), "diagnosis": list_values(DIAGNOSES)}
-    with open_lab(table, declared, Budget(epsilon=epsilon)) as session:
+    with open_lab(table, declared, Budget.of(epsilon=epsilon)) as session:
         question = session.sql("SELECT area, diagnosis, COUNT(*) AS n FROM people GROUP BY area, diagnosis")
         answer = question.release(epsilon=epsilon, include_empty=True).to_arrow()
     counts = np.zeros((AREAS, DIAGNOSES))

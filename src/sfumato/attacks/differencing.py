@@ -43,7 +43,7 @@ def differencing(*, epsilon: float = 1.0, trials: int = 1000, seed: int = 0) -> 
         "seat": list_values(STAFF),
         "salary": between(0, HIGHEST, step=1),
     }
-    with open_lab(rows, declared, Budget(epsilon=epsilon)) as session:
+    with open_lab(rows, declared, Budget.of(epsilon=epsilon)) as session:
         everyone = ask_worlds(session, "SUM(salary) AS total", each)
         others = ask_worlds(session, "SUM(salary) AS total", each, "seat <> 0")
     noisy = everyone["total"] - others["total"]

@@ -49,7 +49,7 @@ def green_hair(*, epsilon: float = 1.0, trials: int = 1000, seed: int = 0) -> At
         "green": list_values(2),
         "weight": between(LIGHTEST, HEAVIEST, step=1),
     }
-    with open_lab(rows, declared, Budget(epsilon=epsilon)) as session:
+    with open_lab(rows, declared, Budget.of(epsilon=epsilon)) as session:
         noisy = ask_worlds(session, "AVG(weight) AS w", epsilon, "green = 1")["w"]
     # A group whose noisy count is below one has no average; the middle of the range is the best guess then.
     noisy = np.nan_to_num(noisy, nan=(LIGHTEST + HEAVIEST) / 2)

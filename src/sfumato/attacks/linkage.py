@@ -80,7 +80,7 @@ def guess_alone(cells: Mapping[str, Ints], secret: Ints, epsilon: float) -> tupl
     names = ", ".join(cells)
     declared: dict[str, Any] = {name: list_values(int(column.max()) + 1) for name, column in cells.items()}
     rows = {**cells, "secret": secret}
-    with open_lab(rows, {**declared, "secret": list_values(2)}, Budget(epsilon=epsilon)) as session:
+    with open_lab(rows, {**declared, "secret": list_values(2)}, Budget.of(epsilon=epsilon)) as session:
         sql = f"SELECT {names}, SUM(secret) AS n FROM people GROUP BY {names}"  # noqa: S608  parsed by us
         answer = session.sql(sql).release(epsilon=epsilon, include_empty=True).to_arrow()
     grid = np.zeros([int(column.max()) + 1 for column in cells.values()])

@@ -144,7 +144,7 @@ def _complete_rows(part: dict[str, list[str]], name: str, columns: Sequence[str]
 
 
 def _discover_names(names: Sequence[str], epsilon: float) -> set[str]:
-    budget = Budget(epsilon=epsilon, delta=DELTA * 4)
+    budget = Budget.of(epsilon=epsilon, delta=DELTA * 4)
     with open_lab({"name": names}, {"name": text()}, budget) as session:
         question = session.sql("SELECT name, COUNT(*) AS n FROM people GROUP BY name")
         found = question.release(epsilon=epsilon, delta=DELTA).to_arrow()

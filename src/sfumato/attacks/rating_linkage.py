@@ -133,7 +133,7 @@ def _count_films(rows: Sequence[Rating], ratings: Sequence[Rating], epsilon: flo
     """Ask a lab for the number of ratings of every film; the list of films is public."""
     films = sorted({film for _, film, _ in ratings})
     table = {"user": [row[0] for row in rows], "film": [row[1] for row in rows]}
-    unit, budget = Unit("user", max_rows=MAX_ROWS), Budget(epsilon=epsilon)
+    unit, budget = Unit("user", max_rows=MAX_ROWS), Budget.of(epsilon=epsilon)
     with open_lab(table, {"film": one_of(*films, missing=films[0])}, budget, unit) as session:
         question = session.sql("SELECT film, COUNT(*) AS n FROM people GROUP BY film")
         answer = question.release(epsilon=epsilon, include_empty=True).to_arrow()

@@ -130,14 +130,14 @@ def _ask_lab(bits: Ints, chosen: Ints, epsilon: float) -> tuple[Floats, Floats]:
     }
     worlds, bit = list_values(trials), list_values(2)
     declared = {"world": worlds, "seat": list_values(people), "bit": bit}
-    with open_lab(rows, declared, Budget(epsilon=epsilon)) as session:
+    with open_lab(rows, declared, Budget.of(epsilon=epsilon)) as session:
         sql = "SELECT world, seat, SUM(bit) AS n FROM people GROUP BY world, seat"
         answer = session.sql(sql).release(epsilon=epsilon, include_empty=True).to_arrow()
         cells = np.zeros(bits.shape)
         cells[answer["world"].to_numpy(), answer["seat"].to_numpy()] = answer["n"].to_numpy()
     # Conditions on a number are read faster than on a list of values.
     declared = {"world": worlds, "seat": between(0, people, step=1), "bit": bit}
-    with open_lab(rows, declared, Budget(epsilon=epsilon)) as session:
+    with open_lab(rows, declared, Budget.of(epsilon=epsilon)) as session:
         parts = np.array_split(chosen, max(1, len(chosen) // _SUMS_AT_ONCE))
         answers = [
             ask_worlds(session, _subset_sums(part), split_spend(epsilon, len(parts))) for part in parts

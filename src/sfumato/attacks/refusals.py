@@ -116,7 +116,7 @@ def _ask_lab(bits: Ints, epsilon: float) -> tuple[Ints, int]:
         "odd": list_values(pairs),
     }
     sums, each = np.zeros((trials, people - 1)), split_spend(epsilon, 3)
-    with open_lab(rows, declared, Budget(epsilon=epsilon)) as session:
+    with open_lab(rows, declared, Budget.of(epsilon=epsilon)) as session:
         for start, name in enumerate(("even", "odd")):
             sql = f"SELECT world, {name}, SUM(bit) AS n FROM people GROUP BY world, {name}"  # noqa: S608  parsed by us
             answer = session.sql(sql).release(epsilon=each, include_empty=True).to_arrow()

@@ -78,7 +78,7 @@ def _synthesise(table: Ints, count: int, epsilon: float) -> Ints:
     names = [f"c{at}" for at in range(COLUMNS)]
     columns = dict(zip(names, table.T, strict=True))
     declared = {name: list_values(VALUES) for name in names}
-    with open_lab(columns, declared, Budget(epsilon=epsilon)) as session:
+    with open_lab(columns, declared, Budget.of(epsilon=epsilon)) as session:
         fitted = session.fit(Marginals(epsilon=epsilon, method="mst"), table="people", columns=names)
         made = fitted.sample(count)
     return np.column_stack([made[name].to_numpy() for name in names])

@@ -19,7 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sfumato.cli.advice import advise_in_shell
-from sfumato.errors import SfumatoError, StewardWarning
+from sfumato.errors import PrivacyWarning, SfumatoError, StewardWarning
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -118,7 +118,7 @@ def _plain_warnings() -> Iterator[None]:
         show_other = warnings.showwarning
 
         def show_plainly(message: Any, category: type[Warning], *place: Any, **more: Any) -> None:
-            if issubclass(category, StewardWarning):
+            if issubclass(category, StewardWarning | PrivacyWarning):
                 print_text(message, error=True)
             else:
                 show_other(message, category, *place, **more)

@@ -58,7 +58,7 @@ def solve_charged_multiplier(
     `gaussian` says whether it has a filter of Gaussian DP. In labs that are older than that filter a run
     stays what it was, so that its answer is found again.
     """
-    limits = caps(Budget(epsilon, delta), gaussian=gaussian)
+    limits = caps(Budget.of(epsilon, delta), gaussian=gaussian)
     if max(limits.renyi) <= 0:
         raise UsageError(
             "SF-N316",

@@ -23,8 +23,10 @@ __all__ = [
     "EngineError",
     "LedgerError",
     "PolicyError",
+    "PrivacyWarning",
     "SealedError",
     "SfumatoError",
+    "StewardWarning",
     "UsageError",
     "missing_extra",
 ]
@@ -115,6 +117,10 @@ class SealedError(SfumatoError):
 
 class StewardWarning(UserWarning):
     """A hint to the steward about a declaration that is allowed and may not be meant."""
+
+
+class PrivacyWarning(UserWarning):
+    """A budget or a query was typed that is allowed and promises almost no privacy."""
 
 
 def missing_extra(extra: str, code: str, sentence: str, /, **facts: str) -> UsageError:

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.curator.catalog.catalog import no_table_error
 from sfumato.curator.catalog.grants import Grant, find_quota_holder
-from sfumato.curator.payer import REVOKED, no_quota_error, quota_account
+from sfumato.curator.payer import REVOKED, no_quota_error, population_account, quota_account
 from sfumato.errors import PolicyError, UsageError
 from sfumato.lab.budget_view import AccountView, list_blocks, list_populations, view_account
 from sfumato.ledger.api import parse_account
 from sfumato.ledger.chain import require_utf8
+from sfumato.privacy.exact import format_short
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -43,13 +44,16 @@ class Analyst:
     """Whether they get the same quota on populations that are registered later."""
     members: tuple[str, ...] = ()
     """The analysts of a team."""
+    warnings: tuple[str, ...] = ()
+    """What is probably not meant about the quotas, one sentence each."""
 
     def __str__(self) -> str:
         tables = "every table" if self.tables is None else ", ".join(self.tables)
         later = ", and on later populations too" if self.later else ""
         quotas = "\n".join(f"  {quota.sentence()}" for quota in self.quotas) or "  no quota"
         team = f" ({', '.join(self.members)})" if self.members else ""
-        return f"{self.name}{team} may ask about {tables}{later}.\n{quotas}"
+        noted = "".join(f"\n  {warning}" for warning in self.warnings)
+        return f"{self.name}{team} may ask about {tables}{later}.\n{quotas}{noted}"
 
     __repr__ = __str__
 
@@ -64,6 +68,7 @@ class Analyst:
             "tables": tables,
             "later": self.later,
             "quotas": quotas,
+            **({"warnings": list(self.warnings)} if self.warnings else {}),
         }
 
 
@@ -144,10 +149,24 @@ def list_analysts(ledger: Ledger, contents: CatalogContents) -> tuple[Analyst, .
             grant.tables,
             grant.later is not None,
             grant.members,
+            tuple(filter(None, (_describe_large_quota(ledger, account) for account in accounts))),
         )
         for name, accounts in sorted(held.items())
         for grant in [contents.grants.get(name, Grant())]
     )
+
+
+def _describe_large_quota(ledger: Ledger, account: str) -> str:
+    """Return a warning about a quota that is larger than the budget it is a part of; empty for others."""
+    population, analyst = parse_account(account)
+    quota, budget = (ledger.read_budget(each) for each in (account, population_account(population)))
+    parts = (("ε", quota.epsilon, budget.epsilon), ("δ", quota.delta, budget.delta))
+    larger = [part for part in parts if part[1] > part[2]]
+    if not larger:
+        return ""
+    given = " and ".join(f"{letter} = {format_short(more)}" for letter, more, _ in larger)
+    whole = " and ".join(f"{letter} = {format_short(most)}" for letter, _, most in larger)
+    return f"The quota of '{analyst}' on {population} is {given}, but the whole budget is {whole}."
 
 
 @dataclass(frozen=True, slots=True)

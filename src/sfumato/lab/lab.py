@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 import secrets
+import warnings
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -15,7 +16,7 @@ from sfumato.curator.catalog.catalog import Catalog
 from sfumato.curator.catalog.publications import Publication, Publications
 from sfumato.curator.incidents import Incidents
 from sfumato.curator.payer import no_quota_error
-from sfumato.errors import UsageError
+from sfumato.errors import StewardWarning, UsageError
 from sfumato.files.disk_errors import name_disk_errors
 from sfumato.files.durable import create_private_file, create_private_folder, lock_folder, move_files
 from sfumato.lab.analysts import GrantedLab, grant_quota, has_quota, list_analysts, revoke_quota
@@ -183,8 +184,11 @@ class Lab(TableDesk, WorkDesk, SurveyDesk):
         With `members` the quota is a team's: its members spend it together, and have none of their own.
         """
         with name_disk_errors(), self._catalog.lock_for_change():
-            quota = Budget(epsilon, delta)
+            quota = Budget.of(epsilon, delta)
             grant_quota(self.ledger, self._catalog, analyst, quota, tables, later, members)
+            granted = [each for each in self.analysts() if each.name == analyst]
+        for text in (text for each in granted for text in each.warnings):
+            warnings.warn(text, StewardWarning, stacklevel=2)
 
     def revoke(self, analyst: str) -> None:
         """Take every quota of an analyst or a team away, also from open sessions. What was spent stays spent.

@@ -342,13 +342,13 @@ def find_epsilon(spent: Cost, delta: Fraction) -> Fraction:
     if spent == NOTHING:
         return Fraction(0)
     low, high = Fraction(0), Fraction(1)
-    while not caps(Budget(high, delta)).holds(spent):
+    while not caps(Budget.of(high, delta)).holds(spent):
         low, high = high, 2 * high
         if high > _LARGEST:
             raise UsageError("SF-N101", "No budget holds this total.")
     while high - low > high / 400 and high > _SMALLEST:
         middle = (low + high) / 2
-        low, high = (low, middle) if caps(Budget(middle, delta)).holds(spent) else (middle, high)
+        low, high = (low, middle) if caps(Budget.of(middle, delta)).holds(spent) else (middle, high)
     return high
 
 

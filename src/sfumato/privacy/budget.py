@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from sfumato.errors import UsageError
+from sfumato.errors import PrivacyWarning, UsageError
 from sfumato.privacy.exact import Number, format_short, parse_exact, parse_positive, parse_probability
 
 SIDE_SHARE = Fraction(1, 2)
@@ -16,6 +17,8 @@ SIDE_SHARE = Fraction(1, 2)
 @dataclass(frozen=True, slots=True, init=False)
 class Budget:
     """A total (ε, δ). `Budget(epsilon=4)` alone allows pure ε only.
+
+    A PrivacyWarning says so if ε is above 20 or δ above 0.001, with which a budget promises almost nothing.
 
     `side_share` is the part of δ that pays for what has a δ of its own: discovered keys, and runs that are
     priced as (ε, δ). The rest is for Gaussian noise and for many small questions.
@@ -32,6 +35,18 @@ class Budget:
     side_share: Fraction
 
     def __init__(self, epsilon: Number, delta: Number = 0, side_share: Number = SIDE_SHARE) -> None:
+        self._fill(epsilon, delta, side_share)
+        if weak := describe_weak_budget(self.epsilon, self.delta):
+            warnings.warn(weak, PrivacyWarning, stacklevel=2)
+
+    @classmethod
+    def of(cls, epsilon: Number, delta: Number = 0, side_share: Number = SIDE_SHARE) -> Budget:
+        """Return a budget that was declared before, or is used in a computation, without a warning."""
+        budget = cls.__new__(cls)
+        budget._fill(epsilon, delta, side_share)
+        return budget
+
+    def _fill(self, epsilon: Number, delta: Number, side_share: Number) -> None:
         object.__setattr__(self, "epsilon", parse_positive(epsilon, "epsilon"))
         object.__setattr__(self, "delta", parse_probability(delta, "delta"))
         object.__setattr__(self, "side_share", _parse_part(side_share) if self.delta else SIDE_SHARE)
@@ -56,7 +71,34 @@ class Budget:
     def from_dict(cls, fields: dict[str, Any]) -> Budget:
         """Return the budget that `to_dict` wrote."""
         side = Fraction(fields.get("side_share", SIDE_SHARE))
-        return cls(Fraction(fields["epsilon"]), Fraction(fields["delta"]), side)
+        return cls.of(Fraction(fields["epsilon"]), Fraction(fields["delta"]), side)
+
+
+WEAK_EPSILON, WEAK_DELTA = 20, Fraction(1, 1000)
+"""The largest budget without a warning.
+
+At ε = 20 someone who is 50:50 unsure whether a person is in the data may guess wrong twice in a billion
+times; no deployment that `sf.privacy.DEPLOYMENTS` lists is above 14. With δ = 0.001 the guarantee may fail
+for one in a thousand people, and δ is meant to be far below one over the number of people.
+"""
+
+
+def describe_weak_budget(epsilon: Fraction, delta: Fraction) -> str:
+    """Return a warning about a budget that promises almost no privacy; empty for other budgets."""
+    why = []
+    if epsilon > WEAK_EPSILON:
+        why.append(
+            "someone who is 50:50 unsure whether a person is in the data may guess right practically always"
+        )
+    if delta > WEAK_DELTA:
+        why.append(f"for each person it may fail altogether with a probability of {format_short(delta)}")
+    if not why:
+        return ""
+    said = f"ε = {format_short(epsilon)}" + (f" and δ = {format_short(delta)}" if delta else "")
+    return (
+        f"A budget of {said} promises almost no privacy: {', and '.join(why)}. Usual budgets have ε between "
+        "0.1 and 10, and δ far below one over the number of people, such as 1e-7."
+    )
 
 
 def _parse_part(side_share: Number) -> Fraction:

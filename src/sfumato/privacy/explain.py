@@ -146,7 +146,7 @@ def explain(
     if not 0 < chance < 1:
         raise UsageError("SF-N110", "prior must lie between 0 and 1.", got=str(prior), try_="prior=0.5")
     known = None if people is None else parse_whole(people, "people")
-    return Explanation(Budget(epsilon, delta), float(chance), known)
+    return Explanation(Budget.of(epsilon, delta), float(chance), known)
 
 
 def say_in_100(percent: float) -> str:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from sfumato.privacy.events import Event
 
 _MILLION = 10**6
+_ROUNDED = 1 + Fraction(1, 10**6)
+"""Above what prices are rounded up by."""
 
 
 def guess_success(epsilon: Number, delta: Number = 0, prior: Number = 0.5) -> float:
@@ -31,6 +33,27 @@ def guess_success(epsilon: Number, delta: Number = 0, prior: Number = 0.5) -> fl
     shrunk = math.exp(-float(parse_nonnegative(epsilon, "epsilon")))
     even = (1 + side * shrunk) / (1 + shrunk)
     return min(1.0, max(1 - chance + chance * side, chance + (1 - chance) * side, even))
+
+
+WEAK_QUERY = 10
+"""The largest ε of one query without a warning: guesses from 50:50 are then wrong once in 22,000 times.
+
+A larger ε makes the noise of a count smaller than a tenth of a person, which no analysis needs.
+"""
+
+
+def describe_weak_query(event: Event) -> str:
+    """Return a warning about a query that promises almost no privacy; empty for other queries."""
+    pure, success = event.pure(), event_success(event)
+    usual = guess_success(WEAK_QUERY)
+    weak = pure > WEAK_QUERY * _ROUNDED if pure is not None else success is not None and success > usual
+    if not weak:
+        return ""
+    cost = "" if pure is None else f" of ε = {float(pure):.4g}"
+    return (
+        f"A query{cost} promises almost no privacy: someone who is 50:50 unsure whether a person is in the "
+        f"data may guess right in more than {100 * usual:.3f} % of cases. Usual queries cost ε below 1."
+    )
 
 
 def bound_risk(epsilon: Number, delta: Number, baseline: Number) -> float:

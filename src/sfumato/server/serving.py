@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import sfumato as sf
 from sfumato.engines.registry import is_address
-from sfumato.errors import StewardWarning, UsageError
+from sfumato.errors import PrivacyWarning, StewardWarning, UsageError
 from sfumato.server.app import create_app
 from sfumato.server.observing import LOG
 from sfumato.server.people import PeopleStore, Role
@@ -143,6 +143,7 @@ def make_app() -> FastAPI:
     write_log()
     # A report of a registration goes to the steward who asked; on the log it would be exact counts of rows.
     warnings.simplefilter("ignore", StewardWarning)
+    warnings.simplefilter("ignore", PrivacyWarning)  # pages and quotes say it
     lab = sf.open(options.folder, ledger=options.ledger)
     lab.reader_places = max(1, (os.cpu_count() or 1) // options.workers)
     return create_app(lab, options.make_settings())

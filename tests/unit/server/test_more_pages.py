@@ -222,6 +222,72 @@ def test_regions_and_the_part_of_delta_are_declared_in_the_form(clinic: ServedCl
     clinic.lab.drop("stays")
 
 
+@pytest.mark.usefixtures("usual_losses")
+def test_losses_are_confirmed_in_the_form(clinic: ServedClinic, capfd: pytest.CaptureFixture[str]) -> None:
+    """Days in no known format, and a person with two wings: registered only with a tick, and then shown."""
+    rows = "\n".join(
+        ["guest;day;wing", *(f"{at // 2};{at};{'east' if at % 3 else 'west'}" for at in range(40))]
+    )
+    source = send_file(clinic, "stays.csv", rows)
+    said = {"source": source, "table": "stays", "protects": "column", "unit": "guest", "population": "guest"}
+    said |= {"max_rows": "2", "epsilon": "2"}
+    said |= {"kind-1": "date", "low-1": "2024-01-01", "high-1": "2024-12-31"}
+    said |= {"kind-2": "list", "values-2": "east, west", "constant-2": "yes"}
+    checked = clinic.send("POST", "/register/check", "steward", data=said, headers=HTML).text
+    assert 'name="confirm_losses"' in checked
+    assert "separated by semicolons" in checked
+    assert "&#39;wing&#39; is declared constant, but 14 units (70 %)" in checked
+    refused = clinic.send("POST", "/register", "steward", data=said, headers=HTML).text
+    assert "SF-C249" in refused
+    assert 'name="confirm_losses"' in refused
+    assert "stays" not in [each.name for each in clinic.lab.tables()]
+    done = clinic.send("POST", "/register", "steward", data=said | {"confirm_losses": "yes"}, headers=HTML)
+    assert "stays is registered" in done.text
+    assert "40 values (100 %) not readable as a date" in done.text
+    seen = clinic.send("GET", "/tables/stays", "analyst", headers=HTML).text
+    assert "70 %" not in seen
+    assert "100 %" not in seen
+    assert "70 %" not in "".join(capfd.readouterr())
+    clinic.lab.drop("stays")
+
+
+@pytest.mark.usefixtures("usual_losses")
+def test_a_format_and_the_lack_of_missing_values_are_declared_in_the_form(clinic: ServedClinic) -> None:
+    rows = "\n".join(["guest,day", *(f"{at},{at % 12 + 1}/{at % 11 + 1}/2024" for at in range(40))])
+    source = send_file(clinic, "stays.csv", rows)
+    said = {"source": source, "table": "stays", "protects": "column", "unit": "guest", "population": "guest"}
+    said |= {"max_rows": "1", "epsilon": "2", "required-1": "yes"}
+    said |= {"kind-1": "date", "low-1": "2024-01-01", "high-1": "2024-12-31"}
+    asked = clinic.send("POST", "/register", "steward", data=said, headers=HTML).text
+    assert "SF-C250" in asked
+    assert "<option>12/31/2024</option>" in asked
+    both = clinic.send("POST", "/register", "steward", data=said | {"missing-1": "2024-01-01"}, headers=HTML)
+    assert "SF-W192" in both.text
+    done = clinic.send("POST", "/register", "steward", data=said | {"format-1": "12/31/2024"}, headers=HTML)
+    assert "stays is registered" in done.text
+    (day,) = clinic.lab.table("stays").columns.values()
+    assert day.nullable is False
+    assert day.to_dict()["format"] == "12/31/2024"
+    clinic.lab.drop("stays")
+
+
+def test_numbers_that_are_too_large_are_named_on_the_pages(clinic: ServedClinic) -> None:
+    typed = {"epsilon": "1000", "delta": "0.5"}
+    odds = clinic.send("GET", "/register/odds", "steward", params=typed, headers=HTML).text
+    assert "promises almost no privacy" in odds
+    usual = clinic.send("GET", "/register/odds", "steward", params={"epsilon": "4"}, headers=HTML).text
+    assert "promises almost no privacy" not in usual
+    granted = {"analyst": "greta", "epsilon": "2000000", "delta": "", "later": ""}
+    clinic.send("POST", "/quotas", "steward", data=granted, headers=HTML)
+    shown = clinic.send("GET", "/quotas", "steward", headers=HTML).text
+    assert "The quota of &#39;greta&#39; on" in shown
+    assert "but the whole budget is" in shown
+    clinic.lab.revoke("greta")
+    asked = {"sql": "SELECT COUNT(*) AS n FROM visits", "epsilon": "50"}
+    quoted = clinic.send("POST", "/ask", "steward", data=asked, headers=HTML).text
+    assert "A query of ε = 50 promises almost no privacy" in quoted
+
+
 def test_a_graph_and_a_table_of_so_many_rows_are_registered(clinic: ServedClinic) -> None:
     calls = send_file(
         clinic, "calls.csv", "caller,called\n" + "\n".join(f"{at},{at + 1}" for at in range(30))

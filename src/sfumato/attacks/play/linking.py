@@ -90,7 +90,7 @@ def play_linkage(
     question = f"SELECT COUNT(*) AS n FROM people WHERE {where}"  # noqa: S608  parsed by us
     declared = {name: list_values(int(values.max()) + 1) for name, values in columns.items()}
     rows = {**columns, "secret": secret}
-    with open_lab(rows, {**declared, "secret": list_values(2)}, Budget(epsilon=epsilon)) as session:
+    with open_lab(rows, {**declared, "secret": list_values(2)}, Budget.of(epsilon=epsilon)) as session:
         answer = session.sql(question).release(epsilon=epsilon).to_arrow()["n"][0].as_py()
     everyone = list(zip(*(columns[name].tolist() for name in used), strict=True)) if used else [()] * PEOPLE
     return LinkageRound(

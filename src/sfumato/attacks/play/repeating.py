@@ -99,7 +99,9 @@ def _average_fresh(count: int, times: int, epsilon: float) -> tuple[tuple[int, f
 def _ask_lab(bits: NDArray[np.int64], epsilon: float, each: float) -> tuple[AskedAgain, ...]:
     rows = {"ill": bits, "age": np.full(len(bits), 40)}
     count, asked = "SELECT COUNT(*) AS n FROM people WHERE ill = 1", []
-    with open_lab(rows, {"ill": list_values(2), "age": list_values(100)}, Budget(epsilon=epsilon)) as session:
+    with open_lab(
+        rows, {"ill": list_values(2), "age": list_values(100)}, Budget.of(epsilon=epsilon)
+    ) as session:
         for turn in range(100):
             question = count if turn < REPEATS else f"{count} AND age < {99 - turn}"
             try:

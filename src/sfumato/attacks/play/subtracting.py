@@ -75,7 +75,7 @@ def play_differencing(*, epsilon: float = 1.0, seat: int = 0, seed: int = 0) -> 
     target, each = NAMES[seat % STAFF], split_spend(epsilon, 2)
     rows = {"name": list(NAMES), "salary": _draw_salaries(seed)}
     declared = {"name": one_of(*NAMES), "salary": between(0, HIGHEST, step=1)}
-    with open_lab(rows, declared, Budget(epsilon=epsilon)) as session:
+    with open_lab(rows, declared, Budget.of(epsilon=epsilon)) as session:
         everyone, others = (
             int(session.sql(sql).release(epsilon=each).to_arrow()["total"][0].as_py())
             for sql in write_questions(target)

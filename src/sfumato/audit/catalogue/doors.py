@@ -97,7 +97,7 @@ def _clinic() -> Lab:
         simplefilter("ignore")  # the declaration does not fit on purpose
         for about, delta in (("", 1e-6), ("pure_", 0)):
             unit = Unit("who", max_rows=7, of=f"{about}people")
-            budget = Budget(epsilon=10**6, delta=delta)
+            budget = Budget.of(epsilon=10**6, delta=delta)
             for name, source in sources.items():
                 first = budget if name == "full" else None
                 lab.register(f"{about}{name}", source, unit=unit, columns=columns, budget=first)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack
 
 from sfumato.curator.answers.quote import Quote
+from sfumato.errors import PrivacyWarning
+from sfumato.privacy.risk import describe_weak_query
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,7 +44,10 @@ class Measure(Generic[Answer]):
         wished for, such as {"n": 25}. `given` guesses n, the rows of a group, for the error of averages.
         """
         plan = self._make_plan(spending)
-        return Quote(plan, self._payer.standing(plan), self._error(plan, spending))
+        quote = Quote(plan, self._payer.standing(plan), self._error(plan, spending))
+        if quote.warning:
+            warnings.warn(quote.warning, PrivacyWarning, stacklevel=2)
+        return quote
 
     def release(self, *, key: str | None = None, **spending: Unpack[Spending]) -> Answer:
         """Charge, then answer. The same question released before comes back for free.
@@ -50,6 +56,8 @@ class Measure(Generic[Answer]):
         another question's.
         """
         plan = self._make_plan(spending)
+        if weak := describe_weak_query(plan.event):
+            warnings.warn(weak, PrivacyWarning, stacklevel=2)
         return self._read(plan, self._payer.pay(plan, self._text, key))
 
     def __repr__(self) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from sfumato import viz
 from sfumato.privacy.exact import format_remaining
+from sfumato.privacy.risk import describe_weak_query
 
 if TYPE_CHECKING:
     from sfumato.curator.payer import Standing
@@ -72,6 +73,11 @@ class Quote:
         return self.plan.bias
 
     @property
+    def warning(self) -> str:
+        """What is wrong with a price that promises almost no privacy; empty for others."""
+        return "" if self.free else describe_weak_query(self.plan.event)
+
+    @property
     def slot(self) -> float | None:
         """Seconds until the reply leaves; none where it leaves when it is ready."""
         return self.standing.slot
@@ -106,6 +112,7 @@ class Quote:
             "notes": [f"{name}: {text}" for name, text in self.expected.facts()],
             "bias": list(self.plan.bias),
             "slot": self.slot,
+            **({"warning": self.warning} if self.warning else {}),
             **({"regions": list(self.regions)} if self.regions else {}),
         }
 
@@ -118,7 +125,8 @@ class Quote:
             widths = [max(len(row[at]) for row in rows) for at in range(3)]
             aligned = ("  ".join(map(str.ljust, row, widths)) for row in rows)
             lines += ["", *(f"  {line.rstrip()}" for line in aligned)]
-        return "\n".join([*lines, *(["", _POINTER] if self.caveats else [])])
+        notes = [*([_POINTER] if self.caveats else []), *([self.warning] if self.warning else [])]
+        return "\n".join([*lines, *([""] if notes else []), *notes])
 
     __repr__ = __str__
 
@@ -134,7 +142,9 @@ class Quote:
                 for name, error, note in self.expected.error_rows()
             ),
         ]
-        return viz.definition_table([*lines, *((("note", _POINTER),) if self.caveats else ())])
+        notes = [("note", _POINTER)] if self.caveats else []
+        notes += [("warning", self.warning)] if self.warning else []
+        return viz.definition_table([*lines, *notes])
 
     def describe_after(self) -> str:
         """Return what is left after it, in words."""

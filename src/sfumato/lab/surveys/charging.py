@@ -43,7 +43,7 @@ def open_budget(ledger: Ledger, terms: SurveyTerms) -> None:
     """Fix how much may ever be learnt about one respondent: the price of one report, times the rounds."""
     # Each charge is rounded up to the ledger's unit, and the last of the promised rounds has to fit.
     each = Fraction(math.ceil(terms.epsilon * NAT), NAT)
-    ledger.open_account(respondents_account(terms.name), Budget(each * terms.asks), REPLACE_ONE.value)
+    ledger.open_account(respondents_account(terms.name), Budget.of(each * terms.asks), REPLACE_ONE.value)
 
 
 def charge_round(ledger: Ledger, terms: SurveyTerms, identity: str, number: int) -> int:

@@ -148,7 +148,7 @@ class RequestDesk:
             )
         fields = {
             "analyst": require_analyst_name(analyst),
-            "asked": Budget(epsilon, delta).to_dict(),
+            "asked": Budget.of(epsilon, delta).to_dict(),
             "reason": _require_text(reason, "A reason"),
             "day": _read_today(),
             "state": OPEN,
@@ -216,13 +216,15 @@ class RequestDesk:
     def _plan_grant(self, fields: Fields, epsilon: Number | None, delta: Number | None) -> Fields:
         """Return what a grant will set: for each account its quota before, if any, and after."""
         asked = Budget.from_dict(fields["asked"])
-        more = Budget(asked.epsilon if epsilon is None else epsilon, asked.delta if delta is None else delta)
+        more = Budget.of(
+            asked.epsilon if epsilon is None else epsilon, asked.delta if delta is None else delta
+        )
         quotas = []
         for account in self._find_accounts(fields):
             before = self.ledger.read_budget(account)
             # A quota that was taken away counts as none.
             base = (Fraction(0), Fraction(0)) if before == REVOKED else (before.epsilon, before.delta)
-            after = Budget(base[0] + more.epsilon, base[1] + more.delta)
+            after = Budget.of(base[0] + more.epsilon, base[1] + more.delta)
             quotas.append([account, before.to_dict(), after.to_dict()])
         return {"state": GRANTING, "granted": more.to_dict(), "quotas": quotas}
 

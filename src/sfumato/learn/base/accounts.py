@@ -54,7 +54,7 @@ class Account:
         # A file that exists keeps the budget it was created with.
         self._ledger = SqliteLedger.open(self._path) if known else SqliteLedger.create(self._path)
         if epsilon is not None:
-            self._ledger.open_account(_NAME, Budget(epsilon, delta, side_share), ADD_REMOVE.value)
+            self._ledger.open_account(_NAME, Budget.of(epsilon, delta, side_share), ADD_REMOVE.value)
 
     def charge(self, event: Event, about: str) -> None:
         """Charge durably before anything is read, or raise; what goes wrong after that stays charged.

@@ -267,7 +267,7 @@ class TypedDeclaration:
         epsilon = read_typed_number(self.epsilon, "ε")
         delta = read_optional_number(self.delta, "δ") or 0
         side = read_optional_number(self.side_share, "part of δ for discovered keys")
-        return Budget(epsilon, delta, SIDE_SHARE if side is None else side)
+        return Budget.of(epsilon, delta, SIDE_SHARE if side is None else side)
 
 
 def begin_declaration(context: ServerContext, source: str) -> TypedDeclaration:

@@ -155,7 +155,7 @@ class LabPromise:
     @property
     def example(self) -> PromisedRisk:
         """A risk to draw where no table is registered yet: that of ε = 1."""
-        return PromisedRisk(Budget(1), self.baseline)
+        return PromisedRisk(Budget.of(1), self.baseline)
 
 
 def describe_promise(lab: Lab, baseline: float) -> LabPromise:
@@ -173,7 +173,7 @@ def compare_promises(
 ) -> tuple[ComparedGuarantee, ...]:
     """Return one's own budgets among the published guarantees, the strongest first."""
     own = [("this lab", each.population, each.budget, "") for each in populations]
-    others = [(one.who, one.what, Budget(one.epsilon, one.delta), one.source) for one in DEPLOYMENTS]
+    others = [(one.who, one.what, Budget.of(one.epsilon, one.delta), one.source) for one in DEPLOYMENTS]
     ordered = sorted(own + others, key=lambda line: (line[2].epsilon, line[2].delta))
     return tuple(_compare(who, what, budget, source, baseline) for who, what, budget, source in ordered)
 

@@ -33,6 +33,7 @@ class QuoteView:
     picked: list[tuple[str, str]]
     """What was picked for the question and what that leaves out, where its bounds were picked privately."""
     bias: list[str]
+    warning: str
     slot: str
     regions: str
     """The regions that are charged; empty where everyone is."""
@@ -62,6 +63,7 @@ def view_quote(quoted: dict[str, Any]) -> QuoteView:
         else f"ε = {format_left(after)} ({format_percent(1 - share)} of what is left now)",
         spent_share=share,
         picked=_list_picked(quoted.get("picked")),
+        warning=quoted.get("warning", ""),
         bias=[each for each in quoted.get("bias") or () if not each.startswith(_BIAS)],
         slot="" if slot is None else f"{slot:g} s",
         regions="; ".join(quoted.get("regions") or ()),

@@ -9,6 +9,7 @@ from starlette.datastructures import UploadFile
 
 from sfumato.engines.formats import DATE_FORMATS, NUMBER_FORMATS
 from sfumato.errors import SfumatoError, UsageError
+from sfumato.privacy.budget import describe_weak_budget
 from sfumato.server.access import Visitor
 from sfumato.server.context import ServerContext
 from sfumato.server.facts.declaring import (
@@ -169,7 +170,8 @@ def show_form(
 def _view_odds(typed: TypedDeclaration) -> dict[str, Any]:
     budget = typed.budget
     drawn = None if budget is None else draw_odds(budget.epsilon, budget.delta)
-    return {"budget": budget, "odds": drawn, "icon_key": icon_key}
+    weak = "" if budget is None else describe_weak_budget(budget.epsilon, budget.delta)
+    return {"budget": budget, "budget_warning": weak, "odds": drawn, "icon_key": icon_key}
 
 
 def _view_price(context: ServerContext, typed: TypedDeclaration) -> dict[str, Any]:

@@ -42,7 +42,7 @@ def solve_charged_after(
 
     `gaussian` says whether it has a filter of Gaussian DP, as in `solve_charged_multiplier`.
     """
-    limits = caps(Budget(epsilon, delta), gaussian=gaussian)
+    limits = caps(Budget.of(epsilon, delta), gaussian=gaussian)
 
     def holds(multiplier: float) -> bool:
         return limits.holds(price(Sequential((first, batches.event(multiplier, steps)))))
