@@ -44,8 +44,8 @@ A larger ε makes the noise of a count smaller than a tenth of a person, which n
 
 def describe_weak_query(event: Event) -> str:
     """Return a warning about a query that promises almost no privacy; empty for other queries."""
-    pure, success = event.pure(), event_success(event)
-    usual = guess_success(WEAK_QUERY)
+    pure, usual = event.pure(), guess_success(WEAK_QUERY)
+    success = None if pure is not None else event_success(event)
     weak = pure > WEAK_QUERY * _ROUNDED if pure is not None else success is not None and success > usual
     if not weak:
         return ""
