@@ -22,8 +22,10 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
+
+from mistakes import MISTAKES
 from sfumato import audit
-from sfumato.audit.gallery import MISTAKES
 from sfumato.local import RandomizedResponse
 from sfumato.noise import GaussianNoise, Histograms, LaplaceNoise, ModeMechanism
 

@@ -15,9 +15,9 @@ import numpy as np
 import opendp.prelude as dp
 from diffprivlib.accountant import BudgetAccountant
 from diffprivlib.models import GaussianNB, KMeans, LogisticRegression
+from library_replay import replay_libraries
 
 from sfumato import audit
-from sfumato.audit.libraries import replay_libraries
 
 SAMPLES, NUMBERS = 3000, 30
 Row = list[Any]

@@ -12,7 +12,6 @@ from sfumato.audit.catalogue import CatalogueEntry, list_entries
 from sfumato.audit.checks import assert_private
 from sfumato.audit.entry import run
 from sfumato.audit.gate import question
-from sfumato.audit.libraries import replay_libraries
 from sfumato.audit.neighbours import number_tables
 from sfumato.audit.one_run import CanaryVerdict, draw_inclusion, one_run
 from sfumato.audit.replay import Replayed, replay
@@ -31,6 +30,5 @@ __all__ = [
     "pair",
     "question",
     "replay",
-    "replay_libraries",
     "run",
 ]

@@ -6,8 +6,8 @@ from typing import Any
 
 import opendp.prelude as dp
 import pytest
+from benchmarks.peers.library_replay import replay_libraries
 
-from sfumato.audit.libraries import replay_libraries
 from sfumato.errors import UsageError
 
 dp.enable_features("contrib")

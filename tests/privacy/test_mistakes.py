@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from sfumato.audit.gallery import MISTAKES, Mistake
+from mistakes import MISTAKES, Mistake
 
 SAMPLE = {
     "31-bit seed",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.audit.gallery.mistake import Mistake
+from mistakes.mistake import Mistake
 
 if TYPE_CHECKING:
     from collections.abc import Callable

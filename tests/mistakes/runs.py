@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.audit.gallery.mistake import EMPTY_AND_ONE, Mistake, laplace
+from mistakes.mistake import EMPTY_AND_ONE, Mistake, laplace
 
 OUT_AND_IN = ((0.0, 1.0),)
 """A person who is absent, and one whose value is 1."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.audit.gallery.mistake import EMPTY_AND_ONE, FEW, Mistake, clip_to_one, laplace
+from mistakes.mistake import EMPTY_AND_ONE, FEW, Mistake, clip_to_one, laplace
 
 
 def half_scale(rows: Any) -> float:
