@@ -14,7 +14,6 @@ from sfumato.engines.ingest import LONGEST_TEXT
 from sfumato.engines.like import MOST_WILDCARDS
 from sfumato.engines.support import ENGINES, SUPPORT, SupportedQuestion
 from sfumato.errors.codes import CODES
-from sfumato.queries.nested import MOST_NUMBERS as MOST_COMPARED
 from sfumato.queries.patterns import MOST_PATTERNS
 from sfumato.queries.sql import DEEPEST, LONGEST
 
@@ -89,7 +88,6 @@ _LIMITS = (
     ("wildcards in a pattern of LIKE", MOST_WILDCARDS, "SF-Q159"),
     ("patterns of LIKE that a regular expression stands for", MOST_PATTERNS, "SF-Q159"),
     ("texts that a computed text can be", MOST_WORDS, "SF-Q117"),
-    ("subqueries with a number to compare with", MOST_COMPARED, "SF-Q147"),
     ("parts of partition()", work.MOST_SCANS, "SF-Q117"),
     ("values of top() times its k", work.MOST_NUMBERS, "SF-Q153"),
     ("blocks of subsample()", selections.MOST_BLOCKS, "SF-Q154"),

@@ -53,8 +53,11 @@ CLAUSES: dict[str, tuple[str, ...]] = {
     "Numbers of an answer": (
         "SELECT 100 * COUNT_IF(ok) / COUNT(*) AS share FROM visits",
         "SELECT ROUND(AVG(cost), 2) AS a FROM visits",
-        "SELECT EXP(AVG(LN(cost))) AS g FROM visits",
+        "SELECT ward, COALESCE(AVG(cost), 0) AS a FROM visits GROUP BY ward",
+        "SELECT ward, CASE WHEN COUNT(*) > 20 THEN AVG(cost) END AS a FROM visits GROUP BY ward",
         "SELECT ward, COUNT(*) / SUM(COUNT(*)) OVER () AS share FROM visits GROUP BY ward",
+        "SELECT EXP(AVG(LN(cost))) AS g FROM visits",
+        "SELECT AVG(n) AS mean FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward)",
         "SELECT ward, RANK() OVER (ORDER BY COUNT(*) DESC) AS place FROM visits GROUP BY ward",
         "SELECT COUNT(*) AS n FROM visits WHERE ok UNION ALL SELECT COUNT(*) AS n FROM visits WHERE NOT ok",
     ),
@@ -209,7 +212,30 @@ All {len(FUNCTIONS)} functions of a row mean the same on DuckDB, PostgreSQL and 
 the last digit. [Questions](questions.md) explains the answers, and [limits](limits.md) how large one may be.
 """
 
-_TAIL = """## Functions that are not supported
+_TAIL = """## SQL over an answer
+
+Whatever a query does not compute from its groups, DuckDB computes from the answer: `r.sql(text)` runs any
+SELECT over the table `answer`, at no charge. Sums, averages and shares have intervals, and a line says why
+other columns have none. [Questions](questions.md#after-the-noise) says more.
+
+```python
+import numpy as np
+import pyarrow as pa
+import sfumato as sf
+
+rng = np.random.default_rng(0)
+visits = pa.table({{"patient_id": np.arange(3_000), "ward": rng.choice(["A", "B", "C"], 3_000)}})
+lab = sf.create("clinic")
+columns = {{"ward": sf.one_of("A", "B", "C")}}
+budget = sf.Budget(epsilon=1)
+lab.register("visits", visits, unit=sf.Unit("patient_id", max_rows=1), columns=columns, budget=budget)
+s = lab.session()
+r = s.sql("SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward").release(epsilon=0.5)
+print(r.sql("SELECT AVG(n) AS mean FROM answer"))
+print(r.sql("SELECT ward, n - AVG(n) OVER () AS above, RANK() OVER (ORDER BY n DESC) AS place FROM answer"))
+```
+
+## Functions that are not supported
 
 A function that is not on the list above is refused by its name, `Function TRIM is not supported.`, with what
 to write instead:

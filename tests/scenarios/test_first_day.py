@@ -1,7 +1,8 @@
 """The sixty questions of the first day, asked through a session and compared with plain DuckDB.
 
 Every mechanism gives its exact input instead of a noisy answer, by the hook for auditors, so that what is
-compared went the whole way of a release: SQL in, priced, charged, read, computed after the noise, shown.
+compared went the whole way of a release: SQL in, priced, charged, read, computed after the noise, shown. A
+question over the groups of an answer is asked with the calls that its refusal names.
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ import pytest
 
 import sfumato as sf
 from exact_answers import Exact
+from pasted_calls import run_calls
 from plain_answers import compare_answers
 from scenarios.first_day.questions import Question, read_questions
 from scenarios.first_day.tables import FACTS, LOOKUPS, build_tables
-from sfumato.errors import SfumatoError
+from sfumato.errors import PolicyError, SfumatoError
 from sfumato.noise.audit_hook import recording
 
 QUESTIONS = read_questions()
@@ -79,7 +81,13 @@ def plain() -> duckdb.DuckDBPyConnection:
 def _ask(session: sf.Session, sql: str) -> pa.Table:
     """The answer without noise, at an ε with which hardly any is expected: averages are then plain ones."""
     with recording(Exact()):
-        answer: pa.Table = session.sql(sql).release(epsilon=1000).to_arrow()
+        try:
+            found: Any = session.sql(sql).release(epsilon=1000)
+        except PolicyError as refused:
+            if refused.code != "SF-Q161":
+                raise
+            found = run_calls(session, refused, "1000")
+        answer: pa.Table = found if isinstance(found, pa.Table) else found.to_arrow()
         return answer
 
 

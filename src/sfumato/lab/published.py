@@ -70,9 +70,9 @@ class Published:
 
     def read(self) -> Release:
         """Return the kept answer. Nothing here can charge: it is looked up, or it is refused."""
-        from sfumato.queries.sql import choose_question  # sqlglot comes with the first question
+        from sfumato.queries.sql import parse_question  # sqlglot comes with the first question
 
-        resolved = choose_question(self.text, lambda asked: ResolvedQuestion(self._find_table, asked))
+        resolved = ResolvedQuestion(self._find_table, parse_question(self.text))
         spend = choose_spend(Payer(self.lab, None), resolved, cast("Spending", dict(self.spend)))
         plan = price_question(resolved, spend)
         kept = find_kept(self.lab.ledger, plan)

@@ -11,7 +11,6 @@ from sfumato.curator.answers.expected_error import QuestionError, check_given, f
 from sfumato.curator.answers.measure import Measure
 from sfumato.curator.answers.post_processing import require_numbers
 from sfumato.curator.answers.release import Release
-from sfumato.curator.answers.stages import require_types
 from sfumato.curator.catalog.unbounded import no_single_question_error
 from sfumato.curator.payer import find_kept
 from sfumato.curator.plan.caveats import clipped_units, estimated_bias
@@ -51,7 +50,6 @@ class Query(Measure[Release]):
         # What no price could answer is refused now, while the text is before its author's eyes.
         resolved = self._resolve()
         require_numbers(resolved)
-        require_types(resolved)
         resolved.require_answerable()
 
     def release(
@@ -116,10 +114,6 @@ class Query(Measure[Release]):
         if picked.clip is not None:
             return TunedQuery(self.clipped(picked.clip, groups=picked.groups), picked)
         return TunedQuery(self.bounded(groups=picked.groups, rows=picked.rows or 1), picked)
-
-    def with_note(self, note: Caveat) -> Query:
-        """Return the same question, whose answer names something more that its interval does not cover."""
-        return Query(self._payer, self.question, self._text, (*self._notes, note))
 
     @property
     def payer(self) -> Payer:

@@ -9,9 +9,8 @@ from sfumato.curator.catalog.description import TableListing, describe_table
 from sfumato.curator.payer import Payer
 from sfumato.errors import PolicyError, UsageError
 from sfumato.lab.budget_view import BudgetView, view_budget
-from sfumato.lab.combined import UnionQuery, find_declared_values, pivot_query
+from sfumato.lab.declared_values import find_declared_values
 from sfumato.lab.models import ModelDesk
-from sfumato.lab.nested import NestedQuery
 from sfumato.lab.published import list_publications
 from sfumato.lab.query import Query
 
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from sfumato.curator.catalog.description import PublicFacts
     from sfumato.curator.hostile.reading import SlotReader, WatchedReader
     from sfumato.curator.payer import LabAccess, Spending
+    from sfumato.curator.question.measurement import Question
     from sfumato.lab.graph import Graph
     from sfumato.lab.partition import Partition
     from sfumato.lab.published import Published
@@ -66,23 +66,12 @@ class Session(ModelDesk):
 
     def question(self, text: str) -> Query:
         """Return a question in SQL; what only asks for public facts is refused."""
-        from sfumato.queries.combined import find_pivot, find_union
-        from sfumato.queries.nested import find_nested
-        from sfumato.queries.sql import choose_question
+        from sfumato.queries.over_answers import read_question
 
-        union, pivot = find_union(text), find_pivot(text)
-        if union is not None:
-            parts = [self.question(each) for each in union.texts]
-            return cast("Query", UnionQuery(parts, union, text))
-        if pivot is not None:
-            return pivot_query(self.question(pivot.text), pivot, text)
-        nested = find_nested(text)
-        if nested is not None:
-            numbers = [self.question(each) for each in nested.numbers]
-            asked = NestedQuery(numbers, lambda found: self.question(nested.fill(found)), text)
-            # It is quoted and released like one question.
-            return cast("Query", asked)
-        query = choose_question(text, lambda question: Query(self._payer, question, text))
+        def accept(question: Question) -> Query:
+            return Query(self._payer, question, text)
+
+        query = read_question(text, accept, lambda question: accept(question).resolved)
         return cast("Query", find_declared_values(query) or query)
 
     def ask_together(self, questions: Sequence[str | Query]) -> TogetherQueries:

@@ -1,4 +1,4 @@
-"""Parsing of HAVING, ORDER BY, LIMIT and OFFSET: post-processing of the noisy answer, which costs nothing."""
+"""Parsing of GROUP BY keys, ORDER BY, LIMIT and OFFSET: which groups are shown, and in which order."""
 
 from __future__ import annotations
 
@@ -8,40 +8,19 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from sfumato.curator.question.measurement import (
-    Figure,
-    GroupKey,
-    Having,
-    HavingAnd,
-    HavingComparison,
-    HavingNot,
-    HavingOr,
-    SortKey,
-)
+from sfumato.curator.question.measurement import Figure, GroupKey, SortKey
 from sfumato.curator.question.relation import Name
 from sfumato.errors import PolicyError
 from sfumato.queries.aggregates import is_aggregate
 from sfumato.queries.expressions import parse_expression
 from sfumato.queries.figures import parse_figure
-from sfumato.queries.leaves import (
-    COMPARISONS,
-    describe_node,
-    parse_column_name,
-    parse_position,
-    parse_sides,
-    refuse_other_parts,
-)
+from sfumato.queries.leaves import describe_node, parse_position, refuse_other_parts
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from sfumato.curator.question.measurement import Output
     from sfumato.curator.question.relation import Expression
-
-_SIGNS: dict[type[exp.Expression], str] = {
-    exp.NEQ: "<>",
-    **COMPARISONS,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,56 +64,19 @@ def name_numbers(outputs: Sequence[Output]) -> dict[str, Figure]:
     return {each.name.casefold(): each.shows for each in outputs if not isinstance(each.shows, GroupKey)}
 
 
-# ---- HAVING ------------------------------------------------------------------------------------------------
-
-
-def parse_having(node: exp.Expression, known: Mapping[str, Figure]) -> Having:
-    """Return the condition on the noisy numbers of a group that a node states."""
-    if isinstance(node, exp.Paren):
-        refuse_other_parts(node, "this")
-        return parse_having(node.this, known)
-    if isinstance(node, exp.Not):
-        refuse_other_parts(node, "this")
-        return HavingNot(parse_having(node.this, known))
-    if isinstance(node, exp.And | exp.Or):
-        left, right = (parse_having(part, known) for part in parse_sides(node))
-        return HavingAnd(left, right) if isinstance(node, exp.And) else HavingOr(left, right)
-    if type(node) in _SIGNS:
-        return _parse_comparison(node, known)
-    raise PolicyError(
-        "SF-Q120",
-        "HAVING consists of comparisons of aggregates with numbers, AND, OR and NOT.",
-        got=describe_node(node),
-        try_="HAVING COUNT(*) >= 100",
-    )
-
-
-def _parse_comparison(node: exp.Expression, known: Mapping[str, Figure]) -> HavingComparison:
-    left, right = (_parse_side(part, known) for part in parse_sides(node))
-    if isinstance(left, Fraction) and isinstance(right, Fraction):
-        raise PolicyError("SF-Q120", "HAVING compares two constants.", try_="HAVING COUNT(*) >= 100")
-    return HavingComparison(left, _SIGNS[type(node)], right)
-
-
-def _parse_side(node: exp.Expression, known: Mapping[str, Figure]) -> Figure:
-    name = parse_column_name(node).column if isinstance(node, exp.Column) else None
-    if name is not None and name.casefold() not in known:
-        raise PolicyError(
-            "SF-Q120",
-            f"HAVING compares aggregates, and '{name[:80]}' is not one.",
-            aggregates=", ".join(known),
-            try_="WHERE for a condition on a column",
-        )
-    return parse_figure(node, known)
-
-
 # ---- ORDER BY, LIMIT, OFFSET -------------------------------------------------------------------------------
 
 
 def parse_order_by(node: exp.Expression, keys: GroupByKeys, outputs: Sequence[Output]) -> tuple[SortKey, ...]:
     """Return what the groups are sorted by, the most important first."""
     refuse_other_parts(node, "expressions")
-    return tuple(_parse_sort_key(item, keys, outputs) for item in node.expressions)
+    found: list[SortKey] = []
+    for item in node.expressions:
+        if isinstance(item.this, exp.Var) and str(item.this.this).upper() == "ALL":
+            found += [SortKey(each.shows, bool(item.args.get("desc"))) for each in outputs]
+        else:
+            found.append(_parse_sort_key(item, keys, outputs))
+    return tuple(found)
 
 
 def _parse_sort_key(item: exp.Expression, keys: GroupByKeys, outputs: Sequence[Output]) -> SortKey:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
@@ -20,7 +20,7 @@ from sqlglot.dialects.duckdb import DuckDB
 from sfumato.errors import PolicyError
 from sfumato.queries.expressions import parse_expression
 from sfumato.queries.relations import parse_where
-from sfumato.queries.selects import has_inner_answer, parse_select
+from sfumato.queries.selects import parse_select
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -28,41 +28,14 @@ if TYPE_CHECKING:
     from sfumato.curator.question.measurement import Question
     from sfumato.curator.question.relation import Condition, Expression
 
-Accepted = TypeVar("Accepted")
-
 # Limits on what one analyst's text may cost to parse; no promise of privacy rests on them.
 LONGEST = 20_000
 DEEPEST = 60
 
-MOST_STAGES = 6
-"""The most SELECTs from answers, one around the other."""
-_OF_ANSWERS = ("SF-Q151", "SF-Q147", "SF-Q103")
-"""Refusals of a subquery that is no rows: it groups by other keys, or has a window, ORDER BY or LIMIT."""
-
 
 def parse_question(text: str) -> Question:
     """Return the question that a SELECT asks of rows, or raise a coded refusal."""
-    return parse_select(parse_statement(text), {})
-
-
-def choose_question(text: str, accept: Callable[[Question], Accepted]) -> Accepted:
-    """Return what `accept` makes of the first reading of a SELECT that it does not refuse.
-
-    A subquery that groups by something else than the unit is no rows that could be asked about, but it may be
-    an answer that is released first, of which the outer SELECT is computed for nothing. Which of the two it
-    is, only the catalog knows.
-    """
-    select = parse_statement(text)
-    refusals: list[PolicyError] = []
-    for depth in range(MOST_STAGES + 1):
-        try:
-            return accept(parse_select(select, {}, depth))
-        except PolicyError as refusal:
-            refusals.append(refusal)
-            if not has_inner_answer(select, depth):
-                break
-    # What is said of the reading as rows helps most, unless the inner SELECT can only be an answer.
-    raise refusals[-1] if len(refusals) > 1 and refusals[0].code in _OF_ANSWERS else refusals[0]
+    return parse_select(parse_statement(text))
 
 
 def parse_condition_text(text: str) -> Condition:

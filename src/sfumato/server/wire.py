@@ -128,7 +128,7 @@ class AnswerBody(BaseModel):
 
 
 class QuoteBody(AnswerBody):
-    """The price of a question and its expected error. The parts of a UNION stand in `parts`."""
+    """The price of a question and its expected error."""
 
     admitted: bool
     free: bool

@@ -222,24 +222,6 @@ def _(folder: Path) -> None:
     assert float(said.split("about ")[1].split(" %")[0]) == pytest.approx(100 * lost, rel=0.2)
 
 
-@measures(caveats.noisy_threshold)
-def _(folder: Path) -> None:
-    """Half of the rows are just below the average and half just above: noise moves it past all of one half.
-
-    It stays between them in at most 1 of 10 releases, as its scale is at least 10 times their distance.
-    """
-    rows = {"who": list(range(200)), "x": [4.99, 5.01] * 100}
-    session = make_lab(folder, rows, {"x": sf.between(0, 10, step=2**-7)}, most=1).session()
-    query = session.sql("SELECT COUNT(*) AS n FROM t WHERE x > (SELECT AVG(x) FROM t)")
-    missed = 0
-    for at in range(10):
-        release = query.release(epsilon=0.5 + at / 1000)
-        assert caveats.noisy_threshold() in release.caveats
-        low, high = release.interval(0.999999).to_pylist()[0].values()
-        missed += not low <= 100 <= high
-    assert missed
-
-
 STAR = {"a": [1, 1, 1, 1, 1, 2], "b": [2, 3, 4, 5, 6, 3]}
 
 

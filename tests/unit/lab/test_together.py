@@ -260,7 +260,7 @@ REFUSED = [
     (lambda s: [TOTAL] * 101, "SF-Q222"),
     (lambda s: [TOTAL, TOTAL.replace("FROM t", "FROM pure")], "SF-Q223"),
     (lambda s: [TOTAL, s.table("t").top("ward", k=1)], "SF-Q226"),
-    (lambda s: [f"{WARD} UNION ALL {WARD}"], "SF-Q226"),
+    (lambda s: [f"{WARD} UNION ALL {WARD}"], "SF-Q161"),
     (lambda s: [TOTAL, 3], "SF-Q226"),
     (lambda s: ["SELECT DISTINCT ward FROM t"], "SF-Q226"),
 ]

@@ -163,20 +163,16 @@ def test_an_analyst_without_a_quota_asks_nothing(clinic: ServedClinic) -> None:
     assert (answer.status_code, answer.json()["code"]) == (403, "SF-B103")
 
 
-def test_facts_unions_and_nested_questions(clinic: ServedClinic) -> None:
+def test_facts_and_queries_over_answers(clinic: ServedClinic) -> None:
     facts = clinic.ask("SHOW TABLES", epsilon=1).json()
     assert (facts["entry"], facts["columns"]["table"]) == (None, ["visits"])
     assert clinic.ask("DESCRIBE visits").json()["facts"]["table"] == "visits"
     quoted = {"question": {"sql": "DESCRIBE visits"}, "spend": {}}
     assert clinic.send("POST", "/api/quote", json=quoted).json()["free"]
     both = "SELECT COUNT(*) AS n FROM visits UNION ALL SELECT SUM(age) AS n FROM visits"
-    quote = clinic.send("POST", "/api/quote", json={"question": {"sql": both}, "spend": {"epsilon": 1}})
-    assert len(quote.json()["parts"]) == 2
-    answer = clinic.ask(both, epsilon=1, key="both").json()
-    assert len(answer["columns"]["n"]) == 2
-    refused = clinic.send("POST", "/api/refine", json={"entry": answer["entry"], "spend": {"epsilon": 1}})
-    assert refused.json()["code"] == "SF-W125"
-    bounded = {"sql": both, "bounded": {"groups": 1}}
+    refused = clinic.ask(both, epsilon=1, key="both").json()
+    assert (refused["code"], refused["try"].count("s.sql(")) == ("SF-Q161", 2)
+    bounded = {"sql": "SHOW TABLES", "bounded": {"groups": 1}}
     answer = clinic.send("POST", "/api/quote", json={"question": bounded, "spend": {"epsilon": 1}})
     assert answer.json()["code"] == "SF-W117"
 

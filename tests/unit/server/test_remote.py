@@ -74,7 +74,6 @@ def test_quotes_are_the_same(clinic: LoopbackClinic, remote: RemoteSession) -> N
 ASKED: dict[str, Any] = {
     "sql": lambda s: s.sql(SQL),
     "bounded": lambda s: s.sql(SQL).bounded(groups=1, rows=1),
-    "union": lambda s: s.sql(f"{SQL} UNION ALL {SQL.replace('65', '30')}"),
     "frame": lambda s: (
         s.table("visits")
         .where("age >= 65")

@@ -72,7 +72,7 @@ def test_tuning_is_priced_charged_once_and_named_by_the_question(clinic: ServedC
         ({**TUNE, "epsilon": 1e-11}, "SF-Q218"),
         ({**TUNE, "epsilon": 0}, "SF-N102"),
         ({**TUNE, "question": {"sql": "SELECT COUNT(DISTINCT patient_id) AS n FROM visits"}}, "SF-Q210"),
-        ({**TUNE, "question": {"sql": f"{SUM} UNION ALL {SUM} WHERE age > 3"}}, "SF-Q219"),
+        ({**TUNE, "question": {"sql": f"{SUM} UNION ALL {SUM} WHERE age > 3"}}, "SF-Q161"),
         ({**TUNE, "question": {"sql": "SHOW TABLES"}}, "SF-Q219"),
         (
             {**TUNE, "question": {"sql": "SELECT COUNT(*) AS n FROM visits", "bounded": {"rows": 1}}},

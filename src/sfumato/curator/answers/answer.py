@@ -83,10 +83,6 @@ class NoisyAnswer:
         """Return a sum in every cell, in doubles."""
         return np.asarray(self.sums[at], dtype=np.float64)
 
-    def without_laws(self) -> NoisyAnswer:
-        """Return the same numbers as if no noise were in them: what is computed from them is then plain."""
-        return replace(self, laws=(NoiseLaw.of(None),) * len(self.laws))
-
     def take(self, cells: Sequence[int]) -> NoisyAnswer:
         """Return the answer for some of the cells, in this order."""
         at = np.array(cells, dtype=np.intp)

@@ -301,7 +301,7 @@ def likely_range(
     # Cells are taken in blocks, so that draws times cells fit into memory.
     size = max(1, _BLOCK // points)
     blocks = [slice(start, start + size) for start in range(0, cells, size)]
-    ends = [_outside(computed(_exact(sums, laws, drawn, block)), confidence) for block in blocks]
+    ends = [leave_out(computed(_exact(sums, laws, drawn, block)), confidence) for block in blocks]
     low, high = (np.concatenate([np.zeros(0), *(each[side] for each in ends)]) for side in (0, 1))
     known = np.isfinite(low) & np.isfinite(high)
     return np.where(known, low, np.nan), np.where(known, high, np.nan)
@@ -318,14 +318,14 @@ def _exact(
     return found
 
 
-def _outside(ends: Ends, confidence: float) -> Ends:
+def leave_out(ends: Ends, confidence: float) -> Ends:
     """Return the ends that leave out equal shares of the draws; a draw without a number may be anything."""
     count = ends[0].shape[1]
-    found = continue_tail(lambda risk: np.stack(_leave_out(ends, risk)), 1 - confidence, FEW_DRAWS / count)
+    found = continue_tail(lambda risk: np.stack(_find_ends(ends, risk)), 1 - confidence, FEW_DRAWS / count)
     return found[0], found[1]
 
 
-def _leave_out(ends: Ends, risk: float) -> Ends:
+def _find_ends(ends: Ends, risk: float) -> Ends:
     """Return the ends that half of the risk is below and half above."""
     count = ends[0].shape[1]
     # Rounded down, after a nudge against the rounding of doubles: an interval is rather wider than too short.

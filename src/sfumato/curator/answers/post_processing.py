@@ -8,23 +8,23 @@ from __future__ import annotations
 
 import operator
 from fractions import Fraction
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sfumato.curator.answers import intervals as estimate
-from sfumato.curator.answers.laws.drawn_noise import AddedDraws, NormalNoise
-from sfumato.curator.answers.noise_law import (
-    combined_half_width,
-    find_alike,
-    join_laws,
-    likely_range,
-)
+from sfumato.curator.answers.noise_law import combined_half_width, leave_out, likely_range
+from sfumato.curator.answers.simulated_noise import simulate_noise
 from sfumato.curator.catalog.domains import Numbers
 from sfumato.curator.question.measurement import (
+    Aggregate,
     Arithmetic,
+    CaseOf,
     ChosenAggregate,
+    Coalesced,
     CountOf,
+    CovarianceOf,
     DistinctUnits,
     Figure,
     GroupKey,
@@ -36,19 +36,23 @@ from sfumato.curator.question.measurement import (
     MeanOf,
     ModeOf,
     QuantileOf,
+    Rounded,
     SumOf,
+    TotalOf,
+    VarianceOf,
+    has_total,
     list_aggregates,
+    list_compared,
 )
 from sfumato.errors import PolicyError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from sfumato.curator.answers.answer import NoisyAnswer
-    from sfumato.curator.answers.laws.drawn_noise import DrawnNoise
-    from sfumato.curator.answers.noise_law import Ends, Floats, NoiseLaw
+    from sfumato.curator.answers.noise_law import Ends, Floats
     from sfumato.curator.plan.plan import QuestionPlan
     from sfumato.curator.plan.resolved import ResolvedQuestion
     from sfumato.curator.question.measurement import Question, SortKey
@@ -56,6 +60,11 @@ if TYPE_CHECKING:
     Truth = tuple[NDArray[np.bool_], NDArray[np.bool_]]
 
 _COMPUTE = {"+": operator.add, "-": operator.sub, "*": operator.mul}
+_MOST_DRAWN = 2**22
+"""Doubles that draws of the noise of all groups may take."""
+_MOST_POINTS = 2**12
+_LEAST_POINTS = 2**9
+"""Draws of all groups together: many where there are few groups."""
 _COMPARE = {
     "=": operator.eq,
     "<>": operator.ne,
@@ -69,11 +78,10 @@ _COMPARE = {
 def require_numbers(resolved: ResolvedQuestion) -> None:
     """Refuse to compute with dates, or to compare them with numbers, before anything is charged."""
     question = resolved.question
-    computed = [
-        each for each in (*question.figures.values(), *_sorted_by(question)) if isinstance(each, Arithmetic)
-    ]
+    shown = (*question.figures.values(), *_sorted_by(question))
+    computed = [each for each in shown if not isinstance(each, Aggregate)]
     for part in (
-        part for each in (*computed, *_compared_by(question.having)) for part in list_aggregates(each)
+        part for each in (*computed, *list_compared(question.having)) for part in list_aggregates(each)
     ):
         if isinstance(part, ChosenAggregate) and not isinstance(
             estimate.find_choice(resolved, part)[1].domain, Numbers
@@ -84,17 +92,6 @@ def require_numbers(resolved: ResolvedQuestion) -> None:
                 why="it is no number, and arithmetic and HAVING take numbers",
                 try_="days since a date: MEDIAN(day - DATE '2024-01-01')",
             )
-
-
-def _compared_by(having: Having | None) -> list[Figure]:
-    match having:
-        case HavingComparison(left, _, right):
-            return [left, right]
-        case HavingNot(part):
-            return _compared_by(part)
-        case HavingAnd(one, other) | HavingOr(one, other):
-            return _compared_by(one) + _compared_by(other)
-    return []
 
 
 def _sorted_by(question: Question) -> list[Figure]:
@@ -116,6 +113,17 @@ def compute_figure(plan: QuestionPlan, figure: Figure, noisy: NoisyAnswer) -> ND
                 compute_figure(plan, right, noisy),
                 bool(list_aggregates(right)),
             )
+        case Rounded(of, digits):
+            return _round(compute_figure(plan, of, noisy), digits)
+        case Coalesced(parts):
+            numbers = (compute_figure(plan, each, noisy).astype(np.float64) for each in parts)
+            return reduce(lambda one, other: np.where(np.isnan(one), other, one), numbers)
+        case CaseOf():
+            return _chosen_branch(plan, figure, noisy)
+        case TotalOf(of):
+            number = compute_figure(plan, of, noisy).astype(np.float64)
+            known = ~np.isnan(number)
+            return np.full(noisy.cells, number[known].sum() if known.any() else np.nan)
         case QuantileOf() | ModeOf():
             return estimate.decode_choice(plan, figure, noisy)
         case CountOf() | DistinctUnits():
@@ -149,6 +157,24 @@ def _computed(sign: str, left: NDArray[Any], right: NDArray[Any], noisy_divisor:
         return _finite(np.where(usable, left / np.where(usable, right, 1.0), np.nan))
 
 
+def _round(numbers: NDArray[Any], digits: int) -> Floats:
+    """Round half away from zero, as SQL does."""
+    step = 10.0**digits
+    with np.errstate(over="ignore", invalid="ignore"):
+        return _finite(np.copysign(np.floor(np.abs(numbers) * step + 0.5) / step, numbers))
+
+
+def _chosen_branch(plan: QuestionPlan, case: CaseOf, noisy: NoisyAnswer) -> Floats:
+    def number(then: Figure | None) -> Floats:
+        nulls = np.full(noisy.cells, np.nan)
+        return nulls if then is None else compute_figure(plan, then, noisy).astype(np.float64)
+
+    found = number(case.otherwise)
+    for when, then in reversed(case.branches):
+        found = np.where(_truth(plan, when, noisy)[0], number(then), found)
+    return found
+
+
 def _finite(numbers: Floats) -> Floats:
     return np.where(np.isfinite(numbers), numbers, np.nan)
 
@@ -164,6 +190,9 @@ def compute_interval(plan: QuestionPlan, figure: Figure, noisy: NoisyAnswer, con
     if plan.is_empty and not is_linear(figure):
         shown = compute_figure(plan, figure, noisy)
         return shown, shown
+    if isinstance(figure, Rounded):
+        low, high = compute_interval(plan, figure.of, noisy, confidence)
+        return _round(low, figure.digits), _round(high, figure.digits)
     low, high = explain_by_noise(plan, figure, noisy, confidence)
     if is_linear(figure) or isinstance(figure, ChosenAggregate):
         return low, high
@@ -179,6 +208,8 @@ def explain_by_noise(plan: QuestionPlan, figure: Figure, noisy: NoisyAnswer, con
     if any(isinstance(part, ChosenAggregate) for part in list_aggregates(figure)):
         return np.full(noisy.cells, np.nan), np.full(noisy.cells, np.nan)
     sums = _sums(plan, figure, noisy)
+    if has_total(figure):
+        return _explain_together(plan, figure, noisy, confidence)
     if is_linear(figure):
         return _linear_interval(plan, figure, noisy, sums, confidence)
     if isinstance(figure, MeanOf) and estimate.has_closed_form(plan, figure, noisy):
@@ -186,6 +217,19 @@ def explain_by_noise(plan: QuestionPlan, figure: Figure, noisy: NoisyAnswer, con
     with np.errstate(all="ignore"):
         laws = {at: noisy.laws[at] for at in sums}
         return likely_range(sums, laws, lambda drawn: _possible(plan, figure, drawn), confidence)
+
+
+def _explain_together(plan: QuestionPlan, figure: Figure, noisy: NoisyAnswer, confidence: float) -> Ends:
+    """Return the ends of a number that depends on all groups, by draws of the noise of all of them."""
+    points = min(_MOST_POINTS, _MOST_DRAWN // max(1, noisy.cells * len(noisy.laws)))
+    drawn = simulate_noise(plan, noisy, points) if points >= _LEAST_POINTS else None
+    if drawn is None:
+        return np.full(noisy.cells, np.nan), np.full(noisy.cells, np.nan)
+    used = {at: number[:, None] - drawn[at] for at, number in _sums(plan, figure, noisy).items()}
+    with np.errstate(all="ignore"):
+        low, high = leave_out(_possible(plan, figure, used), confidence)
+    known = np.isfinite(low) & np.isfinite(high)
+    return np.where(known, low, np.nan), np.where(known, high, np.nan)
 
 
 def _chosen_interval(
@@ -228,27 +272,14 @@ def _weights(plan: QuestionPlan, figure: Figure) -> dict[int, float]:
             factor = float(_constant(right if list_aggregates(left) else left))
             found = _weights(plan, left) or _weights(plan, right)
             return {at: weight / factor if sign == "/" else weight * factor for at, weight in found.items()}
+    if not isinstance(figure, Aggregate):
+        raise AssertionError(figure)
     at = plan.sums(figure)[0]
     return {at: float(plan.summands[at].step)}
 
 
-def find_one_noise(
-    plan: QuestionPlan, figure: Figure, laws: Sequence[NoiseLaw]
-) -> tuple[float, DrawnNoise, int] | None:
-    """Return weight, noise and number of draws of a linear figure whose draws are all alike; None for others.
-
-    Groups of several levels agree with each other, so their noise is not independent.
-    """
-    if plan.question.levels or not is_linear(figure):
-        return None
-    law = join_laws([(weight, laws[at]) for at, weight in _weights(plan, figure).items()])
-    # Groups that were put together from several marginals share draws, which these stand for.
-    shared = any(isinstance(draw.noise, AddedDraws | NormalNoise) for draw in law.draws)
-    return find_alike(law) if law.draws and not shared else None
-
-
 def compute_linear(plan: QuestionPlan, figure: Figure, noisy: NoisyAnswer) -> Floats:
-    """Return a number that is linear in sums before it is rounded: totals over groups start there."""
+    """Return a number that is linear in sums before it is rounded."""
     return np.broadcast_to(_possible(plan, figure, _sums(plan, figure, noisy))[0], (noisy.cells,))
 
 
@@ -271,9 +302,80 @@ def _possible(plan: QuestionPlan, figure: Figure, sums: Mapping[int, Floats]) ->
         case Arithmetic(sign, left, right):
             one, other = _possible(plan, left, sums), _possible(plan, right, sums)
             return _combined(sign, one, other, bool(list_aggregates(right)))
+        case Rounded(of, digits):
+            low, high = _possible(plan, of, sums)
+            return _round(low, digits), _round(high, digits)
+        case Coalesced(parts):
+            return reduce(
+                lambda other, part: _first_known(plan, part, sums, other),
+                reversed(parts[:-1]),
+                _possible(plan, parts[-1], sums),
+            )
+        case CaseOf():
+            return _possible_branch(plan, figure, sums)
+        case TotalOf(of):
+            ends = np.broadcast_arrays(*_possible(plan, of, sums))
+            low, high = (np.broadcast_to(np.nansum(end, axis=0), end.shape) for end in ends)
+            return low, high
         case QuantileOf() | ModeOf():
             raise AssertionError(figure)
     return estimate.possible_range(plan, figure, sums)
+
+
+def _first_known(plan: QuestionPlan, figure: Figure, sums: Mapping[int, Floats], other: Ends) -> Ends:
+    """Return the ends of a number, of `other` where it is null, and of both where it may be."""
+    low, high = _possible(plan, figure, sums)
+    unsure = reduce(operator.or_, _find_few(plan, figure, sums), np.zeros(low.shape, dtype=np.bool_))
+    low, high = np.where(unsure, np.fmin(low, other[0]), low), np.where(unsure, np.fmax(high, other[1]), high)
+    return np.where(np.isnan(low), other[0], low), np.where(np.isnan(high), other[1], high)
+
+
+def _find_few(plan: QuestionPlan, figure: Figure, sums: Mapping[int, Floats]) -> Iterator[NDArray[np.bool_]]:
+    """Yield where each aggregate of a number has so few rows that it may be null."""
+    for part in list_aggregates(figure):
+        if isinstance(part, MeanOf | VarianceOf | CovarianceOf):
+            yield sums[plan.sums(part)[-1]] < 2
+
+
+def _possible_branch(plan: QuestionPlan, case: CaseOf, sums: Mapping[int, Floats]) -> Ends:
+    """Return the ends of a CASE: of several branches where rounding leaves open which one is taken."""
+    shape = next(iter(sums.values())).shape
+    nulls = np.full(shape, np.nan)
+
+    def ends(then: Figure | None) -> Ends:
+        return (nulls, nulls) if then is None else _possible(plan, then, sums)
+
+    low, high = ends(case.otherwise)
+    for when, then in reversed(case.branches):
+        yes, no = _possible_truth(plan, when, sums)
+        one, other = ends(then)
+        low = np.where(yes, one, np.where(no, low, np.minimum(one, low)))
+        high = np.where(yes, other, np.where(no, high, np.maximum(other, high)))
+    return low, high
+
+
+def _possible_truth(plan: QuestionPlan, having: Having, sums: Mapping[int, Floats]) -> Truth:
+    """Return where a condition is true, and where it is false, whatever rounding hides."""
+    match having:
+        case HavingComparison(left, sign, right):
+            (low, high), (least, most) = _possible(plan, left, sums), _possible(plan, right, sums)
+            if sign in (">", ">="):
+                low, high, least, most = least, most, low, high
+            if sign in ("=", "<>"):
+                same, apart = (low == most) & (high == least), (high < least) | (most < low)
+                return (same, apart) if sign == "=" else (apart, same)
+            if sign in ("<", ">"):
+                return high < least, low >= most
+            return high <= least, low > most
+        case HavingNot(part):
+            yes, no = _possible_truth(plan, part, sums)
+            return no, yes
+        case HavingAnd(left, right):
+            one, other = _possible_truth(plan, left, sums), _possible_truth(plan, right, sums)
+            return one[0] & other[0], one[1] | other[1]
+        case HavingOr(left, right):
+            one, other = _possible_truth(plan, left, sums), _possible_truth(plan, right, sums)
+            return one[0] | other[0], one[1] & other[1]
 
 
 def _combined(sign: str, left: Ends, right: Ends, noisy_divisor: bool) -> Ends:
@@ -330,6 +432,31 @@ def is_linear(figure: Figure) -> bool:
 # ---- groups ------------------------------------------------------------------------------------------------
 
 
+def keep_groups(plan: QuestionPlan, noisy: NoisyAnswer, among: NDArray[np.bool_]) -> list[int]:
+    """Return the cells of those groups that HAVING keeps; totals are over these."""
+    if plan.question.having is not None:
+        among = among & _truth(plan, plan.question.having, noisy)[0]
+    kept: list[int] = np.flatnonzero(among).tolist()
+    return kept
+
+
+def compute_at(
+    figure: Figure,
+    noisy: NoisyAnswer,
+    places: Sequence[int],
+    kept: Sequence[int],
+    compute: Callable[[NoisyAnswer], NDArray[Any]],
+) -> NDArray[Any]:
+    """Return what `compute` gives, one column a group, for a number of the groups at these places.
+
+    Totals in it are over all groups that are `kept`, of which these are some.
+    """
+    if not has_total(figure):
+        return compute(noisy.take(places))
+    at = {cell: place for place, cell in enumerate(kept)}
+    return compute(noisy.take(kept))[..., [at[cell] for cell in places]]
+
+
 def order_groups(
     plan: QuestionPlan, noisy: NoisyAnswer, keys: Sequence[Sequence[Any]], among: NDArray[np.bool_]
 ) -> list[int]:
@@ -338,12 +465,10 @@ def order_groups(
     HAVING, ORDER BY and LIMIT choose `among` these.
     """
     question = plan.question
-    if question.having is not None:
-        among = among & _truth(plan, question.having, noisy)[0]
-    shown: list[int] = np.flatnonzero(among).tolist()
+    kept = shown = keep_groups(plan, noisy, among)
     # Keys are sorted by as they are shown; noisy numbers by what they show, which costs nothing.
     for order in reversed(question.order):
-        shown = _sorted(shown, _sorter(plan, order, noisy, keys), order.descending)
+        shown = sort_groups(shown, _sorter(plan, order, noisy, keys, kept), order.descending)
     return shown[question.offset :][: question.limit]
 
 
@@ -370,15 +495,24 @@ def _compared(sign: str, left: NDArray[Any], right: NDArray[Any]) -> Truth:
 
 
 def _sorter(
-    plan: QuestionPlan, order: SortKey, noisy: NoisyAnswer, keys: Sequence[Sequence[Any]]
+    plan: QuestionPlan,
+    order: SortKey,
+    noisy: NoisyAnswer,
+    keys: Sequence[Sequence[Any]],
+    kept: Sequence[int],
 ) -> Sequence[Any]:
     """Return what each cell is sorted by, None where there is nothing."""
     if isinstance(order.by, GroupKey):
         return keys[order.by.place]
-    return [None if number != number else number for number in compute_figure(plan, order.by, noisy).tolist()]
+    if has_total(order.by):
+        numbers = np.full(noisy.cells, np.nan)
+        numbers[kept] = compute_figure(plan, order.by, noisy.take(kept))
+    else:
+        numbers = compute_figure(plan, order.by, noisy)
+    return [None if number != number else number for number in numbers.tolist()]
 
 
-def _sorted(shown: list[int], by: Sequence[Any], descending: bool) -> list[int]:
+def sort_groups(shown: list[int], by: Sequence[Any], descending: bool) -> list[int]:
     """Sort stably, so that sorting by the last criterion first gives the order asked for."""
     known = sorted((at for at in shown if by[at] is not None), key=lambda at: by[at], reverse=descending)
     return known + [at for at in shown if by[at] is None]

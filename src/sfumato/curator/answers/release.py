@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from datetime import date
-from functools import cached_property
+from functools import cached_property, partial
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,15 @@ from sfumato.curator.answers.answer import (
     match_kept_form,
     read_answer,
 )
+from sfumato.curator.answers.computed import (
+    AnswerTable,
+    ComputedAnswer,
+    SimulatedRows,
+    compute_sql,
+    find_origins,
+    only_item,
+    simulate_rows,
+)
 from sfumato.curator.answers.intervals import choice_interval, column_type, find_choice
 from sfumato.curator.answers.numbers_shown import (
     show_cell,
@@ -29,10 +38,16 @@ from sfumato.curator.answers.numbers_shown import (
     useful_places,
 )
 from sfumato.curator.answers.ordered.rank_error import rank_note
-from sfumato.curator.answers.post_processing import compute_figure, compute_interval, is_linear, order_groups
+from sfumato.curator.answers.post_processing import (
+    compute_at,
+    compute_figure,
+    compute_interval,
+    is_linear,
+    keep_groups,
+    order_groups,
+)
 from sfumato.curator.answers.results import Receipt, point_to_caveats
 from sfumato.curator.answers.shown_groups import GroupRule, ShownGroups
-from sfumato.curator.answers.stages import StagedAnswer
 from sfumato.curator.catalog.domains import Numbers, Periods
 from sfumato.curator.plan.caveats import lucky
 from sfumato.curator.question.measurement import ChosenAggregate
@@ -47,12 +62,14 @@ if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
     import pyarrow as pa
+    from numpy.typing import NDArray
 
     from sfumato.curator.answers.noise_law import Ends, Floats
     from sfumato.curator.answers.shown_groups import Mask
     from sfumato.curator.catalog.catalog import Table
     from sfumato.curator.plan.caveats import Caveat
     from sfumato.curator.plan.plan import QuestionPlan
+    from sfumato.curator.question.measurement import Figure
     from sfumato.ledger import Released
     from sfumato.viz import Chart
 
@@ -137,12 +154,43 @@ class Release:
         plan, released = self._again(spend, self._rounds, self._plan)
         return Release(plan, released, again=self._again, earlier=self)
 
-    def with_plain_numbers(self) -> Release:
-        """Return the answer whose averages and variances are plain quotients of its noisy sums.
+    def sql(self, text: str, *, confidence_level: float = 0.95) -> ComputedAnswer:
+        """Return what a SELECT gives over this answer, which is its table `answer`. This is free.
 
-        A question that compares rows with such a number is recognised by it, so it stays what it always was.
+        DuckDB runs it over the groups that are shown, in a process without files and network. Numbers that
+        are sums, averages, shares and other smooth functions of noisy numbers have intervals, from draws of
+        the same noise. Others have none, and `caveats` says why.
+
+        Examples
+        --------
+        >>> r = s.sql("SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward").release(epsilon=0.5)
+        >>> r.sql("SELECT AVG(n) AS mean FROM answer")
         """
-        return self._copy(_answer=self._answer.without_laws(), _chosen_groups=self._among)
+        level = float(parse_interval_level(confidence_level))
+        counted = self._counted
+        hidden = int((self._groups.possible & ~counted._among).sum())
+        chosen = self._plan.question.chooses_groups
+        table = AnswerTable(counted.to_arrow(), find_origins(self._plan), chosen=chosen, hidden=hidden)
+        judged = counted is not self and not self._plan.question.leaves_out_groups
+        return compute_sql(text, table, partial(counted._simulate, judged=judged), level)
+
+    @property
+    def _counted(self) -> Release:
+        """This answer with the groups that SQL over it reads: those that are significant, if any is."""
+        if self._chosen_groups is not None or not self._groups.significant.any():
+            return self
+        return self._copy(_chosen_groups=self._groups.significant)
+
+    def _simulate(self, *, judged: bool) -> SimulatedRows | str:
+        """Return the answer with other noise, in which groups are `judged` once more."""
+        whole = self.all_groups() if judged else self
+        return simulate_rows(
+            self._plan, self._answer, whole._places, whole.to_arrow(), self._among, judged=judged
+        )
+
+    def item(self) -> Any:
+        """Return the only number of an answer with one row and one column."""
+        return only_item(self.to_arrow())
 
     @property
     def hidden_groups(self) -> int:
@@ -186,8 +234,7 @@ class Release:
             import pandas as pd
         frame = table.to_pandas()
         kinds = {"int64": pd.Int64Dtype(), "bool": pd.BooleanDtype()}
-        # What is computed from an answer may be missing whatever it is.
-        for name in self.nullable_names if self._staged is None else table.column_names:
+        for name in self.nullable_names:
             kind = kinds.get(str(table.schema.field(name).type))
             if kind is not None:
                 frame[name] = table.column(name).to_pandas(
@@ -203,8 +250,6 @@ class Release:
     @property
     def nullable_names(self) -> list[str]:
         """The names of the columns that may hold missing values, whichever groups there are."""
-        if self._staged is not None:
-            return list(self._columns)
         question, keys = self._plan.question, self._plan.resolved.keys
         levels = bool(question.levels)
         return [name for name, place in question.labels.items() if levels or keys[place].nulls]
@@ -245,7 +290,7 @@ class Release:
             name: (self._columns[name], self._types[name]) for name in self._columns if name not in ends
         }
         for name, (low, high) in ends.items():
-            figure = None if self._staged else self._plan.question.figures.get(name)
+            figure = self._plan.question.figures[name]
             chosen = isinstance(figure, ChosenAggregate)
             kind = self._types[name] if chosen else pa.float64()
             shown = self._chosen_ends(figure, level) if isinstance(figure, ChosenAggregate) else (low, high)
@@ -277,8 +322,7 @@ class Release:
         low, high = self._intervals(parse_interval_level(confidence))[name]
         bare = bool(np.isnan(low).all())
         known = np.flatnonzero(np.isfinite(number) & (np.isfinite(low) | bare))
-        keys = self._labels if self._staged else self._key_names
-        columns = [self._columns[key] for key in keys] if self._staged else self._keys
+        keys, columns = self._key_names, self._keys
         return viz.answer_bars(
             {key: [labels[at] for at in known] for key, labels in zip(keys, columns, strict=True)},
             number[known].tolist(),
@@ -330,6 +374,10 @@ class Release:
         return order_groups(self._plan, self._answer, self._every_key, self._among)
 
     @cached_property
+    def _kept(self) -> list[int]:
+        return keep_groups(self._plan, self._answer, self._among)
+
+    @cached_property
     def _groups(self) -> ShownGroups:
         rule = GroupRule.of(self._plan, self._answer)
         return rule.choose(np.asarray(self._answer.sums, dtype=np.float64))
@@ -357,14 +405,6 @@ class Release:
             for at, key in enumerate(asked)
         ]
 
-    @cached_property
-    def _staged(self) -> StagedAnswer | None:
-        """What the question computes from its answer, if it does."""
-        if not self._plan.question.then:
-            return None
-        released = self._released_columns, self._released_types
-        return StagedAnswer(self._plan, self._noisy, *released, chosen=self.hidden_groups > 0)
-
     @property
     def has_axis(self) -> bool:
         """Whether the groups lie on one axis of numbers or times, which a chart shows completely."""
@@ -375,31 +415,26 @@ class Release:
     @property
     def _labels(self) -> list[str]:
         """Names of the columns that no noise is in."""
-        return list(self._plan.question.labels) if self._staged is None else self._staged.labels
+        return list(self._plan.question.labels)
 
     def _is_number(self, name: str) -> bool:
         return name not in self._labels and str(self._types[name]) in ("int64", "double")
 
     @cached_property
     def _columns(self) -> dict[str, Any]:
-        return self._released_columns if self._staged is None else self._staged.columns
-
-    @cached_property
-    def _types(self) -> dict[str, Any]:
-        return self._released_types if self._staged is None else self._staged.types
-
-    @cached_property
-    def _released_columns(self) -> dict[str, Any]:
         question = self._plan.question
         keys = {name: self._keys[place] for name, place in question.labels.items()}
         numbers = {
-            name: compute_figure(self._plan, each, self._noisy) for name, each in question.figures.items()
+            name: compute_at(
+                each, self._answer, self._places, self._kept, partial(compute_figure, self._plan, each)
+            )
+            for name, each in question.figures.items()
         }
         parts = {**keys, **numbers}
         return {output.name: parts[output.name] for output in question.outputs}
 
     @cached_property
-    def _released_types(self) -> dict[str, Any]:
+    def _types(self) -> dict[str, Any]:
         outputs = self._plan.question.outputs
         return {each.name: column_type(self._plan.resolved, each.shows) for each in outputs}
 
@@ -410,11 +445,16 @@ class Release:
 
     def _intervals(self, confidence: float, first: int | None = None) -> dict[str, Ends]:
         """Return the intervals of the first groups shown, or of all; not a number where none is known."""
-        if self._staged is not None:
-            return self._staged.intervals(confidence)
-        noisy = self._noisy if first is None else self._noisy.take(range(min(first, self._noisy.cells)))
-        asked = self._plan.question.figures
-        return {name: compute_interval(self._plan, each, noisy, confidence) for name, each in asked.items()}
+        found: dict[str, Ends] = {}
+        for name, figure in self._plan.question.figures.items():
+
+            def compute(noisy: NoisyAnswer, figure: Figure = figure) -> NDArray[Any]:
+                ends = compute_interval(self._plan, figure, noisy, confidence)
+                return np.stack(np.broadcast_arrays(*ends))
+
+            low, high = compute_at(figure, self._answer, self._places[:first], self._kept, compute)
+            found[name] = low, high
+        return found
 
     def _shown(self) -> tuple[list[str], list[list[str]]]:
         """Return the header and the printed rows, with an error or an interval beside each number."""
@@ -424,8 +464,6 @@ class Release:
         for name, values in shown.items():
             if name in self._labels:
                 columns.append((name, [show_label(value) for value in values]))
-            elif name not in ends:
-                columns.append((name, [show_cell(value) for value in values]))
             else:
                 low, high = ends[name]
                 columns += self._shown_number(name, values, low[:SHOWN_ROWS], high[:SHOWN_ROWS])
@@ -436,16 +474,14 @@ class Release:
         self, name: str, values: list[Any], low: Floats, high: Floats
     ) -> list[tuple[str, list[str]]]:
         """Return a column with a number, and after it one with its error or interval, if it has any."""
-        figure = None if self._staged else self._plan.question.figures[name]
+        figure = self._plan.question.figures[name]
         if isinstance(figure, ChosenAggregate):
             return [(name, [show_cell(value) for value in values]), *self._shown_choice(name, figure)]
-        if figure is None and np.isnan(low).all():
-            return [(name, [show_cell(value) for value in values])]
         rows = list(zip(values, low.tolist(), high.tolist(), strict=True))
         places = [useful_places(*row) for row in rows]
         numbers = (name, list(map(show_number, values, places)))
         # One ± says it all where every group has the same error; else each group has an interval.
-        if figure is not None and is_linear(figure):
+        if is_linear(figure):
             return [numbers, ("± 95 %", [show_error((b - a) / 2) for _, a, b in rows])]
         return [
             numbers,
@@ -472,8 +508,6 @@ class Release:
             for name, each in self._plan.question.figures.items()
             if isinstance(each, ChosenAggregate) and not self._plan.is_empty
         ]
-        bare = [] if self._staged is None else self._staged.without_interval
-        ranks += [f"No interval is known for {', '.join(bare)}"] if bare else []
         little = [] if self._chosen_groups is not None else self._groups.warnings
         return [*more, *ranks, *little, self._price(), *point_to_caveats(self.caveats)]
 

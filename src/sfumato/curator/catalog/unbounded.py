@@ -34,5 +34,5 @@ def no_single_question_error(done: str) -> PolicyError:
     return PolicyError(
         "SF-Q219",
         f"Only a single question can be {done}; nothing was charged.",
-        try_="the parts of a UNION, or the question in brackets, one by one",
+        try_="the questions one by one",
     )

@@ -107,11 +107,6 @@ def estimated_bias(bias: str) -> Caveat:
     return Caveat(f"Estimated bias: {bias}")
 
 
-def noisy_threshold() -> Caveat:
-    """Say that rows were compared with a released number, which has noise."""
-    return Caveat("The released number that rows are compared with has noise of its own")
-
-
 def largest_degree(most: int) -> Caveat:
     """Say that degrees above the bound are counted in the last cell, where edges are protected."""
     return Caveat(f"A node with more than {most} edges counts as one with {most}")

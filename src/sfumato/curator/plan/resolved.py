@@ -210,7 +210,7 @@ class ResolvedQuestion:
     def by_keys(self, keys: tuple[Grouping, ...]) -> ResolvedQuestion:
         """Return the numbers of this question in groups of these keys."""
         numbers = tuple(each for each in self.question.outputs if not isinstance(each.shows, GroupKey))
-        alone = replace(self.question, outputs=numbers, having=None, order=(), levels=(), then=())
+        alone = replace(self.question, outputs=numbers, having=None, order=(), levels=())
         return self._copy(alone, keys)
 
     def _copy(self, question: Question, keys: tuple[Grouping, ...]) -> ResolvedQuestion:

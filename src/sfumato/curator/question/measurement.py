@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from sfumato.curator.question.derived import AnswerStage, list_columns
 from sfumato.curator.question.relation import Expression, Relation
 from sfumato.errors import PolicyError
 from sfumato.errors.checked import checked, require_field, require_positive
@@ -132,7 +131,44 @@ class Arithmetic:
         require_field(self.operator in ("+", "-", "*", "/"), self, "operator", "+, -, * or /")
 
 
-Figure = Aggregate | Arithmetic | Fraction
+@dataclass(frozen=True, slots=True)
+@checked
+class Rounded:
+    """A number rounded to so many digits after the point, half away from zero."""
+
+    of: Figure
+    digits: int = 0
+
+    def __post_init__(self) -> None:
+        require_field(abs(self.digits) <= 30, self, "digits", "-30 to 30")
+
+
+@dataclass(frozen=True, slots=True)
+@checked
+class Coalesced:
+    """The first of several numbers that is not null."""
+
+    parts: tuple[Figure, ...]
+
+
+@dataclass(frozen=True, slots=True)
+@checked
+class CaseOf:
+    """The number of the first branch whose condition is true, else `otherwise`; None is null."""
+
+    branches: tuple[tuple[Having, Figure | None], ...]
+    otherwise: Figure | None = None
+
+
+@dataclass(frozen=True, slots=True)
+@checked
+class TotalOf:
+    """The sum of a number over all groups, SUM(…) OVER ()."""
+
+    of: Figure
+
+
+Figure = Aggregate | Arithmetic | Rounded | Coalesced | CaseOf | TotalOf | Fraction
 """A number that is computed from noisy aggregates and constants."""
 
 
@@ -249,8 +285,8 @@ class Question:
     limit: int | None = None
     offset: int = 0
     bounds: ContributionLimits | None = None
-    then: tuple[AnswerStage, ...] = ()
-    """SELECTs from the released answer, one after the other. They cost nothing."""
+    distinct: bool = False
+    """Whether SELECT DISTINCT asks for keys and for no number."""
     levels: tuple[tuple[int, ...], ...] = ()
     """Places of the keys of each level of ROLLUP, CUBE or GROUPING SETS; if empty, all keys are one level."""
 
@@ -265,21 +301,8 @@ class Question:
         _require_names(self)
 
     @property
-    def lists_keys(self) -> bool:
-        """Whether SELECT DISTINCT asks for keys and for no number."""
-        shown = [node for stage in self.then for _, node in stage.outputs]
-        keys = frozenset(range(len(self.keys)))
-        return (
-            len(self.then) == 1
-            and self.then[0].distinct
-            and all(list_columns(node) <= keys for node in shown)
-        )
-
-    @property
     def names(self) -> tuple[str, ...]:
         """The names of the columns that are shown."""
-        if self.then:
-            return tuple(name for name, _ in self.then[-1].outputs)
         return tuple(each.name for each in self.outputs)
 
     @property
@@ -290,11 +313,11 @@ class Question:
     @property
     def aggregates(self) -> tuple[Aggregate, ...]:
         """Every aggregate that the answer needs, each once: shown, compared in HAVING or sorted by."""
+        if self.distinct:
+            return (CountOf(),)  # a group is there if it has rows
         # A dictionary keeps the order of first use, where a set would list them differently each time.
         used = [each.shows for each in self.outputs] + [each.by for each in self.order]
-        figures = [each for each in used if not isinstance(each, GroupKey)] + list(
-            _compared_figures(self.having)
-        )
+        figures = [each for each in used if not isinstance(each, GroupKey)] + list(list_compared(self.having))
         return tuple(dict.fromkeys(part for each in figures for part in list_aggregates(each)))
 
     @property
@@ -305,20 +328,13 @@ class Question:
     @property
     def leaves_out_groups(self) -> bool:
         """Whether HAVING, LIMIT or OFFSET leave groups out."""
-        chosen = self.having is not None or self.limit is not None or self.offset > 0
-        return chosen or any(map(_chooses_rows, self.then))
+        return self.having is not None or self.limit is not None or self.offset > 0
 
     @property
     def chooses_groups(self) -> bool:
         """Whether noise influences which groups are shown."""
         sorts = any(not isinstance(each.by, GroupKey) for each in self.order)
-        chosen = self.having is not None or (sorts and (self.limit is not None or self.offset > 0))
-        return chosen or any(map(_chooses_rows, self.then))
-
-
-def _chooses_rows(stage: AnswerStage) -> bool:
-    conditions = (stage.where, stage.having, stage.qualify)
-    return any(each is not None for each in conditions) or stage.limit is not None or stage.offset > 0
+        return self.having is not None or (sorts and (self.limit is not None or self.offset > 0))
 
 
 def _require_names(question: Question) -> None:
@@ -327,31 +343,49 @@ def _require_names(question: Question) -> None:
     if len(set(keys)) < len(keys):
         raise PolicyError("SF-Q109", "GROUP BY names a column twice.")
     # Names that differ only in case are one name to SQL and to most who read the answer.
-    shown = [[output.name for output in question.outputs]]
-    shown += [[name for name, _ in stage.outputs] for stage in question.then]
-    if any(len({name.casefold() for name in names}) < len(names) for names in shown):
+    names = [output.name.casefold() for output in question.outputs]
+    if len(set(names)) < len(names):
         raise PolicyError("SF-Q115", "Two columns of the answer have the same name.", try_="AS another_name")
-    if not question.figures:
+    if not question.figures and not question.distinct:
         raise PolicyError("SF-Q116", "The question asks for no aggregate.", try_="SELECT COUNT(*) FROM …")
+
+
+def list_parts(figure: Figure) -> tuple[Figure, ...]:
+    """Return the numbers that a number is directly computed from."""
+    match figure:
+        case Arithmetic(_, left, right):
+            return (left, right)
+        case Rounded(of) | TotalOf(of):
+            return (of,)
+        case Coalesced(parts):
+            return parts
+        case CaseOf(branches, otherwise):
+            compared = (side for when, _ in branches for side in list_compared(when))
+            shown = (*(then for _, then in branches), otherwise)
+            return (*compared, *(each for each in shown if each is not None))
+    return ()
 
 
 def list_aggregates(figure: Figure) -> tuple[Aggregate, ...]:
     """Return the aggregates that a number is computed from, each once."""
-    match figure:
-        case Fraction():
-            return ()
-        case Arithmetic(_, left, right):
-            return tuple(dict.fromkeys((*list_aggregates(left), *list_aggregates(right))))
-        case _:
-            return (figure,)
+    if isinstance(figure, Aggregate):
+        return (figure,)
+    found = (part for each in list_parts(figure) for part in list_aggregates(each))
+    return tuple(dict.fromkeys(found))
 
 
-def _compared_figures(having: Having | None) -> Iterator[Figure]:
+def has_total(figure: Figure) -> bool:
+    """Return whether a number of a group depends on the other groups."""
+    return isinstance(figure, TotalOf) or any(map(has_total, list_parts(figure)))
+
+
+def list_compared(having: Having | None) -> Iterator[Figure]:
+    """Yield the numbers that a condition compares."""
     match having:
         case HavingComparison(left, _, right):
             yield from (left, right)
         case HavingNot(part):
-            yield from _compared_figures(part)
+            yield from list_compared(part)
         case HavingAnd(left, right) | HavingOr(left, right):
-            yield from _compared_figures(left)
-            yield from _compared_figures(right)
+            yield from list_compared(left)
+            yield from list_compared(right)

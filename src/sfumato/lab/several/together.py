@@ -133,7 +133,7 @@ def no_single_question_error() -> UsageError:
     return UsageError(
         "SF-Q226",
         "Only single questions are asked together.",
-        why="a UNION, a nested SELECT, a choice or a list has an answer of another kind",
+        why="a choice or a list has an answer of another kind",
         try_='s.ask_together([s.sql("SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward")])',
     )
 

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from sfumato.curator.answers.release import Release
     from sfumato.curator.catalog.catalog import Catalog
-    from sfumato.lab.combined import UnionAnswer
     from sfumato.lab.published import Published
     from sfumato.lab.synthetic.published_table import PublishedTable
     from sfumato.lab.work.requests import ReceivedRequest, SentRequest
@@ -67,7 +66,7 @@ class WorkDesk:
 
     def package(
         self,
-        publication: Release | UnionAnswer | Published | PublishedTable,
+        publication: Release | Published | PublishedTable,
         target: str | Path,
         *,
         title: str = "",

@@ -14,7 +14,6 @@ from sfumato.curator.answers.release import Release
 from sfumato.curator.payer import find_kept, population_account
 from sfumato.errors import PolicyError, SfumatoError, UsageError
 from sfumato.files.durable import replace_file
-from sfumato.lab.combined import UnionAnswer
 from sfumato.lab.published import Published
 from sfumato.lab.query import Query
 from sfumato.lab.synthetic.published_table import PublishedTable
@@ -127,7 +126,7 @@ def read_source(lab: LabAccess, publication: Any, title: str = "") -> PackageSou
     """Return what is to be packed: an answer, a published question, or a published synthetic table."""
     if isinstance(publication, Published):
         return _read_release(lab, publication.read(), title or publication.text)
-    if isinstance(publication, Release | UnionAnswer):
+    if isinstance(publication, Release):
         return _read_release(lab, publication, title)
     if isinstance(publication, PublishedTable):
         return _read_synthetic(lab, publication, title)
@@ -145,7 +144,7 @@ def find_answer(question: Any, spending: Spending) -> Release:
         raise UsageError(
             "SF-P134",
             "Only the answer to a single question is found again for a package.",
-            try_="lab.package(release, target), with the release of a UNION or of questions inside of others",
+            try_="lab.package(release, target), with the release",
         )
     plan = question.plan(spending)
     kept = find_kept(question.payer.lab.ledger, plan)
@@ -191,12 +190,11 @@ def _require_place(proofs: str) -> str:
     return proofs if proofs.endswith("/") else f"{proofs}/"
 
 
-def _read_release(lab: LabAccess, release: Release | UnionAnswer, title: str) -> PackageSource:
-    parts = release.parts if isinstance(release, UnionAnswer) else (release,)
+def _read_release(lab: LabAccess, release: Release, title: str) -> PackageSource:
     # Answers that were refined have a charge for each round, and a receipt for the last alone.
-    entries = [entry for part in parts for entry in part.entries]
-    tables = tuple(dict.fromkeys(table.name for part in parts for table in part.tables))
-    found = {table.name: table for part in parts for table in part.tables}
+    entries = release.entries
+    tables = tuple(dict.fromkeys(table.name for table in release.tables))
+    found = {table.name: table for table in release.tables}
     asked = [each.question.removesuffix(" (refined)") for each in find_charges(lab.ledger, entries)]
     named = title or "; ".join(dict.fromkeys(asked)) or "an answer"
     return PackageSource(
@@ -207,7 +205,7 @@ def _read_release(lab: LabAccess, release: Release | UnionAnswer, title: str) ->
         release.to_dict(),
         tuple(each for each in found.values() if not each.is_public) or tuple(found.values()),
         ", ".join(tables),
-        tuple(dict.fromkeys(note for part in parts for note in part.to_dict()["bias"])),
+        tuple(dict.fromkeys(release.caveats)),
     )
 
 

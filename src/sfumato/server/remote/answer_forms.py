@@ -9,7 +9,6 @@ from sfumato.curator.answers.ordered.cumulative_curve import CumulativeCurve
 from sfumato.curator.answers.release import Release
 from sfumato.curator.answers.results import ChosenRange, ChosenValues, NoisyFigure
 from sfumato.curator.catalog.description import PublicFacts
-from sfumato.lab.combined import UnionAnswer
 from sfumato.lab.remote.columns import name_value, write_types
 
 if TYPE_CHECKING:
@@ -42,7 +41,7 @@ def write_form(answer: Any, write: Callable[[Any], dict[str, Any]]) -> dict[str,
                 "lines": lines,
                 "said": answer.sentences(),
             }
-        case UnionAnswer() | Degrees() | CumulativeCurve():
+        case Degrees() | CumulativeCurve():
             return _write_table(answer)
         case dict():
             parts = [{"value": [key, name_value(key)], "answer": write(each)} for key, each in answer.items()]
@@ -50,12 +49,11 @@ def write_form(answer: Any, write: Callable[[Any], dict[str, Any]]) -> dict[str,
     return {"form": type(answer).__name__}
 
 
-def _write_table(answer: UnionAnswer | Degrees | CumulativeCurve) -> dict[str, Any]:
+def _write_table(answer: Degrees | CumulativeCurve) -> dict[str, Any]:
     table = answer.to_arrow()
-    receipts = answer.receipts if isinstance(answer, UnionAnswer) else (answer.receipt,)
     return {
         "form": "tables",
         "columns": table.to_pydict(),
         "types": write_types(table),
-        "receipts": [each.to_dict() for each in receipts],
+        "receipts": [answer.receipt.to_dict()],
     }

@@ -97,13 +97,10 @@ def test_a_refined_answer_names_every_round_of_its_own_snapshot(lab: sf.Lab, tmp
         assert "<b>" not in (tmp_path / "same" / name).read_text()
 
 
-def test_published_questions_and_unions(lab: sf.Lab, tmp_path: Path) -> None:
+def test_published_questions(lab: sf.Lab, tmp_path: Path) -> None:
     lab.publish(BY_WARD, epsilon=0.25)
     (question,) = lab.published()
     assert read_card(lab.package(question, tmp_path / "a"))["epsilon"] == 0.25
-    union = lab.session().sql(f"{BY_WARD} UNION ALL {BY_WARD.replace('COUNT(*)', 'SUM(x)')}")
-    both = read_card(lab.package(union.release(epsilon=0.25), tmp_path / "d"))
-    assert len(both["charges"]) == 2
 
 
 @pytest.mark.slow
