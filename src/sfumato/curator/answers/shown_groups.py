@@ -84,8 +84,9 @@ class GroupRule:
             GroupTest(at, law.at(np.flatnonzero(possible)), isinstance(each.term, counted), each.signed)
             for at, (each, law) in enumerate(zip(plan.summands, noisy.laws, strict=True))
         ]
-        # What a sum without counts says of a group is used only where nothing was counted.
-        kept = [each for each in tests if each.counts] or tests
+        # What a sum without counts says of a group is used only where nothing was counted. Where no row can
+        # be, there is nothing to judge.
+        kept = [] if resolved.is_empty else [each for each in tests if each.counts] or tests
         return cls(possible, fixed, tuple(kept), noisy.dependent, selects, missing)
 
     def find_significant(self, sums: Floats) -> Mask:

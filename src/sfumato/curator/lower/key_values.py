@@ -7,6 +7,7 @@ left as it is declared. Nothing here reads rows of people.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -176,10 +177,12 @@ class _World:
         joined = self.list_blocks_joined(*keys) or asked
         # The most that is known first; what it takes too many rows to know is left out.
         for blocks in dict.fromkeys((self._with_conditions(joined), joined, asked)):
-            rows = self._list_rows(blocks, keys)
-            if rows is not None:
-                window = self._window(rows)
-                return _list_different([_read(window, key) for key in keys])
+            # Values that 64 bits may not hold are left to engines.
+            with suppress(OverflowError):
+                rows = self._list_rows(blocks, keys)
+                if rows is not None:
+                    window = self._window(rows)
+                    return _list_different([_read(window, key) for key in keys])
         return None
 
     def _find_table(self, column: Column) -> Table | None:
