@@ -49,7 +49,6 @@ if TYPE_CHECKING:
 
 BOX = (-1, 1)
 SPENDS: dict[str, dict[str, float]] = {PURE: {}, APPROXIMATE: {"delta": DELTA}}
-METHOD_TABLE = Path(learn.__file__).parent / "convex" / "method_table.py"
 
 
 def classifier(kind: Any, **more: Any) -> Make:
@@ -76,7 +75,7 @@ REGRESSORS: dict[str, Make] = {
     "boosted regression": regressor(learn.GradientBoostingRegressor),
     "additive boosted regression": regressor(learn.GradientBoostingRegressor, additive=True),
 }
-METHODS = {PURE: ("objective", "output", "gradient"), APPROXIMATE: ("gradient", "gaussian", "output")}
+METHODS = {PURE: ("objective", "output", "gradient"), APPROXIMATE: ("gradient", "gaussian")}
 
 
 def systems_of(table: Table, guarantee: str) -> dict[str, Make]:
@@ -154,7 +153,7 @@ STRENGTHS = (0.03, 0.1, 0.3)
 
 
 def choose_methods() -> None:
-    """Measure methods and penalties for pure ε on development tables, and write the best of each kind."""
+    """Measure methods and penalties for pure ε on development tables, and print the scores."""
     totals: dict[tuple[bool, bool], dict[tuple[str, float], list[float]]] = {}
     for source in (*find_sources(DEVELOPMENT), *find_sources(KNOWN)):
         table = source.load()
@@ -169,10 +168,8 @@ def choose_methods() -> None:
             make = classifier(kind, method=method, penalty=max(1.0, strength * weights / epsilon))
             found = measure_cell(source, method, make, PURE, epsilon, seeds=3)
             kinds.setdefault((method, strength), []).append(found.mean)
-    best = {key: max(each, key=lambda one: float(np.mean(each[one]))) for key, each in totals.items()}
     for key, each in sorted(totals.items()):
         print(key, {one: round(float(np.mean(scores)), 3) for one, scores in each.items()})
-    unseen_page.write_method_table(METHOD_TABLE, best)
 
 
 def main() -> None:
@@ -182,7 +179,7 @@ def main() -> None:
     parser.add_argument("--system", default="", help="systems whose names hold this")
     parser.add_argument("--only-missing", action="store_true", help="leave out what the file holds already")
     parser.add_argument("--limit", type=float, default=float("inf"), help="seconds after which to stop")
-    parser.add_argument("--choose", action="store_true", help="write the table of methods from development")
+    parser.add_argument("--choose", action="store_true", help="compare methods on development tables")
     parser.add_argument("--curator", action="store_true", help="measure the same fits behind the curator")
     parser.add_argument("--page", type=Path, help="write what the files hold as Markdown")
     options = parser.parse_args()

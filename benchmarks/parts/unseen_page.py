@@ -13,7 +13,6 @@ from parts.unseen_scores import APPROXIMATE, EPSILONS, PURE, SEEDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from parts.unseen_scores import Cell, SeedScores
 
@@ -261,41 +260,3 @@ def _curator(scores: Scores) -> str:
             f"| {_figure(each, None)} |"
         )
     return "\n".join(lines)
-
-
-# ---- the table of methods ----------------------------------------------------------------------------------
-
-_METHOD_TABLE = '''"""Which method and penalty suit pure ε on own arrays; written by a benchmark.
-
-`python benchmarks/learners_unseen.py --choose` measures every entry on its development tables and writes this
-file. Privacy does not depend on it.
-"""
-
-from __future__ import annotations
-
-_TABLE = {{
-    # (more than one score, more weights than 64): method, penalty over the mean length of the noise
-{lines}
-}}
-
-
-def choose_method(classes: int, features: int) -> str:
-    """Return the perturbation method for so many classes and features."""
-    outputs = 1 if classes == 2 else classes
-    return _TABLE[outputs > 1, outputs * (features + 1) > 64][0]
-
-
-def choose_strength(outputs: int, weights: int) -> float:
-    """Return the penalty of objective perturbation, over the mean length of its noise."""
-    return _TABLE[outputs > 1, weights > 64][1]
-'''
-
-
-def write_method_table(path: Path, best: dict[tuple[bool, bool], tuple[str, float]]) -> None:
-    """Write the method and penalty of each kind of problem as a module of the package."""
-    # No development table has several classes and few weights: two classes with few weights are nearest.
-    best.setdefault((True, False), best[False, False])
-    lines = "\n".join(
-        f'    {key}: ("{method}", {strength}),' for key, (method, strength) in sorted(best.items())
-    )
-    path.write_text(_METHOD_TABLE.format(lines=lines), encoding="utf-8")

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from sfumato.curator.plan.spend import PureSpend
 from sfumato.errors import UsageError
 from sfumato.learn.base.supervised import PrivateClassifier
-from sfumato.learn.convex.method_table import choose_method
 from sfumato.learn.first_look import can_pay_for_look, has_own_arrays, look_first
 from sfumato.learn.linear.classifiers import LogisticRegression
 from sfumato.learn.naive_bayes import GaussianNB
@@ -139,8 +138,7 @@ class AutoClassifier(PrivateClassifier):
         if isinstance(found, LogisticRegression):
             # Perturbation of an objective is proven for real numbers, so it runs on own arrays alone.
             own = has_own_arrays(oracle) and isinstance(oracle.budget.main, PureSpend)
-            features = len(oracle.declared.features)
-            found.method_ = choose_method(len(self.classes_), features) if own else "gradient"
+            found.method_ = "objective" if own else "gradient"
         if isinstance(found, GradientBoosting):
             found.set_params(random_state=self.random_state)
         return found

@@ -80,12 +80,6 @@ def perturb_output(problem: ConvexProblem, epsilon: float, neighbours: Neighbour
     return found + draw_spherical(found.shape, output_sensitivity(problem, neighbours) / epsilon)
 
 
-def perturb_output_gaussian(problem: ConvexProblem, multiplier: float) -> Floats:
-    """Return the minimiser with Gaussian noise, `multiplier` times as wide as its sensitivity."""
-    found = solve(problem, _unperturbed(problem))
-    return found + multiplier * output_sensitivity(problem) * draw_normal(found.shape)
-
-
 def _unperturbed(problem: ConvexProblem) -> Floats:
     return np.zeros((problem.loss.outputs, problem.rows.shape[1]))
 

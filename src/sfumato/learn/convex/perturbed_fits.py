@@ -14,7 +14,6 @@ from sfumato.errors import PolicyError, UsageError
 from sfumato.learn.convex import perturbation
 from sfumato.learn.convex.convergence import ROW_NORM
 from sfumato.learn.convex.descent import CONSTANT, LearnedWeights
-from sfumato.learn.convex.method_table import choose_strength
 from sfumato.learn.convex.objective_release import STEP, ObjectiveRelease, bound_count_error
 from sfumato.learn.convex.problems import ConvexProblem
 from sfumato.oracle.blocks import COUNT, SumBlock
@@ -35,6 +34,10 @@ if TYPE_CHECKING:
 # Privacy depends on neither; benchmarks/learners.py measures fits with both.
 _PENALTY = 1.0
 """Penalty where none is given and the noise does not ask for more."""
+_FEW_WEIGHTS = 64
+_STRENGTH, _STRENGTH_OF_MANY = 0.03, 0.3
+"""Penalties of objective perturbation over the mean length of its noise; the second for one score of more
+than so many weights. `python benchmarks/learners_unseen.py --choose` measures them on development tables."""
 _COUNT_SHARE = Fraction(1, 50)
 """Share of ε for the number of rows, behind the curator."""
 
@@ -51,14 +54,12 @@ def price_method(budget: FitBudget, method: str) -> FitBudget:
         # Behind the curator rows are counted first, as pure ε; the price of the whole is the same there.
         counting = FitBudget.of({"epsilon": budget.epsilon, "delta": budget.delta}, _COUNT_SHARE)
         return replace(counting, whole=ApproxDP(budget.epsilon, budget.delta), words=budget.words)
-    if method == "objective" and budget.delta:
+    if isinstance(budget.main, GaussianSpend):
         raise UsageError(
             "SF-E134",
-            "Objective perturbation costs pure ε and takes no delta.",
-            try_='no delta, or method="gaussian" with one',
+            "Output and objective perturbation cost pure ε and take no delta and no rho.",
+            try_='epsilon=1.0 alone, or method="gaussian" with a delta',
         )
-    if isinstance(budget.main, GaussianSpend) and method == "output":
-        return budget
     return replace(budget, whole=Pure(budget.alone.epsilon))
 
 
@@ -101,19 +102,18 @@ def _perturb(problem: ConvexProblem, budget: FitBudget, method: str) -> Floats:
     epsilon = float(budget.alone.epsilon)
     if method == "objective":
         return perturbation.perturb_objective(problem, epsilon)
-    if isinstance(budget.main, GaussianSpend):
-        return perturbation.perturb_output_gaussian(problem, float(budget.main.multiplier))
     return perturbation.perturb_output(problem, epsilon)
 
 
 def _choose_penalty(budget: FitBudget, loss: ScoreLoss, method: str, size: int) -> float:
-    """Return a penalty that grows with the noise: a table says how much of it, by what is public."""
+    """Return a penalty that grows with the noise, by what is public."""
+    if method == "gaussian":
+        return _PENALTY
     numbers = loss.outputs * size
-    if isinstance(budget.main, GaussianSpend):
-        noise = math.sqrt(numbers) * float(budget.main.multiplier)
-        return max(_PENALTY, noise) if method == "output" else _PENALTY
     noise = numbers / float(budget.alone.epsilon)
-    return max(_PENALTY, noise * (1.0 if method == "output" else choose_strength(loss.outputs, numbers)))
+    many = loss.outputs == 1 and numbers > _FEW_WEIGHTS
+    objective = _STRENGTH_OF_MANY if many else _STRENGTH
+    return max(_PENALTY, noise * (1.0 if method == "output" else objective))
 
 
 # ---- behind the curator ------------------------------------------------------------------------------------

@@ -18,7 +18,6 @@ from sfumato.errors import PolicyError, UsageError
 from sfumato.learn.convex import perturbed_fits
 from sfumato.learn.convex.descent import NoisyDescent
 from sfumato.learn.convex.losses import LOGISTIC, find_loss, huber
-from sfumato.learn.convex.method_table import choose_method
 from sfumato.learn.convex.problems import MarginLoss, SoftmaxLoss
 from sfumato.learn.convex.score_gradients import MarginGradient, ScoreGrid, SoftmaxGradient
 from sfumato.learn.first_look import (
@@ -93,15 +92,15 @@ class ConvexClassifier(LinearClassifier):
     # ---- which method ----
 
     def _choose_method(self) -> str:
-        """Choose by what is public: how the spend was typed, and how many classes there are."""
+        """Choose by what is public: how the spend was typed."""
         if self.method not in _METHODS:
             raise UsageError("SF-E131", "This method is not known.", try_=", ".join(map(repr, _METHODS)))
         if self.method != "auto":
             return str(self.method)
-        # Descent learns more with a δ; with pure ε a benchmark's table says what does, on own arrays.
+        # Descent learns more with a δ; with pure ε objective perturbation does, on own arrays.
         if self.delta is not None or self.rho is not None or self.classes is None:
             return "gradient"
-        return choose_method(len(self.classes), getattr(self, "n_features_in_", 1))
+        return "objective"
 
     def fit_budget(self) -> FitBudget:
         budget, method = super().fit_budget(), self._choose_method()

@@ -50,10 +50,17 @@ def test_they_learn_by_pure_epsilon(kind: Any, method: str) -> None:
     assert kind(epsilon=3.0, method=method, **given(2)).fit(X, y).score(X, y) > 0.9
 
 
-def test_the_gaussian_forms_learn() -> None:
+def test_the_gaussian_form_learns() -> None:
     X, y = blobs(2)
-    for method in ("gaussian", "output"):
-        assert LogisticRegression(**SPEND, method=method, **given(2)).fit(X, y).score(X, y) > 0.9
+    assert LogisticRegression(**SPEND, method="gaussian", **given(2)).fit(X, y).score(X, y) > 0.9
+
+
+@pytest.mark.parametrize("method", ["output", "objective"])
+@pytest.mark.parametrize("spend", [{"epsilon": 1.0, "delta": 1e-6}, {"rho": 0.1}])
+def test_pure_forms_take_no_delta(method: str, spend: dict[str, float]) -> None:
+    X, y = blobs(2)
+    with pytest.raises(UsageError, match="SF-E134"):
+        LogisticRegression(**spend, method=method, **given(2)).fit(X, y)
 
 
 def test_more_than_a_few_hundred_weights_are_solved_for_too() -> None:
