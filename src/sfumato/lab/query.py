@@ -60,7 +60,7 @@ class Query(Measure[Release]):
         Say what to spend as in `quote`. With a `key`, a retry gives the same answer for one charge, and never
         another question's. With `include_empty`, groups are shown whether they are significant or not.
         """
-        found = super().release(key=key, **spending)
+        found = self._pay(key, spending)
         return found.all_groups() if include_empty else found
 
     def bounded(self, *, groups: int = 1, rows: int = 1) -> Query:

@@ -55,9 +55,13 @@ class Measure(Generic[Answer]):
         Say what to spend as in `quote`. With a `key`, a retry gives the same answer for one charge, and never
         another question's.
         """
+        return self._pay(key, spending)
+
+    def _pay(self, key: str | None, spending: Spending) -> Answer:
+        """Charge and answer for `release`, whose caller is the one that is warned."""
         plan = self._make_plan(spending)
         if weak := describe_weak_query(plan.event):
-            warnings.warn(weak, PrivacyWarning, stacklevel=2)
+            warnings.warn(weak, PrivacyWarning, stacklevel=3)
         return self._read(plan, self._payer.pay(plan, self._text, key))
 
     def __repr__(self) -> str:

@@ -85,7 +85,7 @@ class Tuning(Measure[PickedBounds]):
         unpaid = self._find_unpaid(plan, key)
         if unpaid is not None:
             raise self._too_little_error(plan, unpaid)
-        return super().release(key=key, **spending)
+        return self._pay(key, spending)
 
     def find_answer(self, **spending: Unpack[Spending]) -> PickedBounds | None:
         """Return the bounds that were picked at this spend before, if any; this never charges."""
