@@ -158,7 +158,8 @@ def test_an_empty_question_is_free_and_reads_nothing(
     assert "free, because by the declared bounds no row" in str(quote)
     assert release.to_arrow().to_pylist() == [NOTHING]
     assert release.receipt.charged == "nothing"
-    assert "no data was read" in str(release)
+    assert "Free: the answer follows from what is declared (ledger entry" in str(release)
+    assert "No data was read" in release.caveats[0]
     assert release.to_arrow(intervals=True).to_pylist()[0]["n_high"] == 0
 
     grouped = session.sql(f"SELECT ward, {FIGURES} FROM t WHERE amount < 0 GROUP BY ward").release(

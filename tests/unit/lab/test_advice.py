@@ -240,3 +240,18 @@ def test_a_quote_is_what_is_charged(session: Any) -> None:
         quote = session.sql(sql).quote(**spend)
         session.sql(sql).release(**spend)
         assert ledger.read_spent(account) == before + quote.plan.cost, sql
+
+
+def test_questions_that_are_asked_together_are_advised_too(session: Any) -> None:
+    asked = ["SELECT AVG(left_on - came) AS x FROM t", "SELECT COUNT(DISTINCT ward) AS n FROM t"]
+    said = notes(session.ask_together(asked).quote(epsilon=0.1))
+    assert "bounds of x (query 1): −364 to 364" in said
+    assert "warning (query 2): uninformative at this price: n" in said
+
+
+def test_the_public_number_of_rows_is_quoted_as_free(session: Any) -> None:
+    asked = session.sql("SELECT COUNT(*) AS n FROM known")
+    quote = asked.quote(epsilon=1)
+    assert (quote.free, quote.epsilon, quote.to_dict()["price"]) == (True, 0, "nothing")
+    assert str(quote).startswith("Quote: free, because the number of rows is public")
+    assert asked.release(epsilon=1).receipt.charged == "nothing"

@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sfumato import viz
+from sfumato.privacy.account import NOTHING
 from sfumato.privacy.exact import format_remaining
 from sfumato.privacy.risk import describe_weak_query
 
@@ -64,8 +65,17 @@ class Quote:
 
     @property
     def free(self) -> bool:
-        """Whether it costs nothing: the same was answered before, or by declaration no row can be used."""
-        return self.standing.free
+        """Whether it costs nothing: it was answered before, or the answer follows from what is declared."""
+        return self.standing.free or self.plan.cost == NOTHING
+
+    @property
+    def free_because(self) -> str:
+        """Why it costs nothing, in words; empty if it does not."""
+        if self.plan.is_empty:
+            return "by the declared bounds no row satisfies its conditions"
+        if self.plan.cost == NOTHING:
+            return "the number of rows is public"
+        return "it was answered before" if self.free else ""
 
     @property
     def caveats(self) -> tuple[str, ...]:
@@ -103,7 +113,7 @@ class Quote:
             "price": "nothing" if self.free else self.plan.charged,
             "epsilon": None if self.epsilon is None else float(self.epsilon),
             "free": self.free,
-            **({"empty": True} if self.plan.is_empty else {}),
+            **({"free_because": self.free_because} if self.free else {}),
             "share": self.share,
             "left": float(self.left),
             "left_after": None if self.left_after is None else float(self.left_after),
@@ -157,9 +167,7 @@ class Quote:
     def _headline(self) -> str:
         left = format_remaining(self.left)
         if self.free:
-            why = "by the declared bounds no row satisfies its conditions"
-            why = why if self.plan.is_empty else "it was answered before"
-            return f"Quote: free, because {why} (remaining: {left})"
+            return f"Quote: free, because {self.free_because} (remaining: {left})"
         after = "" if self.left_after is None else f" before, {format_remaining(self.left_after)} after"
         refused = f"; {self.describe_after()}" if self.left_after is None else ""
         return f"Quote: {self.plan.charged}, charged to {self._payer()} (remaining: {left}{after}{refused})"

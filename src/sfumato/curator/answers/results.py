@@ -70,8 +70,7 @@ class Receipt:
         if self.replayed:
             return f"Free: the same answer as in ledger entry {self.entry}, which was charged {self.charged}"
         if self.charged == NO_CHARGE:
-            why = "by the declared bounds no row satisfies the conditions, so no data was read"
-            return f"Free: {why} (ledger entry {self.entry})"
+            return f"Free: the answer follows from what is declared (ledger entry {self.entry})"
         return f"Charged {self.charged} to {self.unit} (ledger entry {self.entry})"
 
 

@@ -124,8 +124,8 @@ def dropped_nodes() -> Caveat:
 
 def no_possible_row() -> Caveat:
     """Say why no row can satisfy a condition beyond the declared bounds."""
-    beyond = "Values beyond their declared bounds count as the nearer bound"
-    return Caveat(f"{beyond}, and so satisfy no condition beyond it")
+    beyond = "values beyond their declared bounds count as the nearer bound"
+    return Caveat(f"No data was read: {beyond}, and so satisfy no condition beyond it")
 
 
 def late_rows() -> Caveat:

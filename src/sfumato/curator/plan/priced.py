@@ -12,7 +12,7 @@ from sfumato.curator.plan.work import Work, bound_work
 from sfumato.engines.program import CellSums, Counted
 from sfumato.engines.rows import Scan, list_scans
 from sfumato.engines.values import Every
-from sfumato.privacy.account import Cost, price
+from sfumato.privacy.account import NOTHING, Cost, price
 from sfumato.privacy.canonical import canonical_json
 from sfumato.privacy.events import Event, Sequential
 from sfumato.privacy.neighbours import Neighbours
@@ -113,7 +113,7 @@ class Plan(Generic[Taken, Subject]):
     @property
     def charged(self) -> str:
         """What is charged, in words."""
-        if self.is_empty:
+        if self.cost == NOTHING:
             return NO_CHARGE
         return str(self.spend) if self.times == 1 else f"{self.spend}, {self.times} times"
 

@@ -16,6 +16,7 @@ from sfumato.curator.plan.resolved import ResolvedQuestion
 from sfumato.curator.plan.spend import PureSpend
 from sfumato.curator.plan.together.plan import gather_needs, plan_together, require_together
 from sfumato.errors import PolicyError, UsageError
+from sfumato.lab.advice import AdvisedError
 from sfumato.lab.bounds.row_ranks import ranks_all_rows, unbounded_ranks_error
 from sfumato.lab.query import Query, TunedQuery
 
@@ -63,7 +64,10 @@ class TogetherQueries(HasNoBounds, Measure[tuple[Release, ...]]):
     def _expect_error(self, plan: TogetherPlan, spending: Spending) -> TogetherError:
         queries = enumerate(self._queries, start=1)
         picked = {place: str(each.picked) for place, each in queries if isinstance(each, TunedQuery)}
-        return replace(TogetherError.of(plan, check_given(spending.get("given"))), picked=picked)
+        found = TogetherError.of(plan, check_given(spending.get("given")))
+        pairs = zip(found.questions, self._queries, strict=True)
+        advised = tuple(AdvisedError(noise, each.text, self._payer.lab.table) for noise, each in pairs)
+        return replace(found, picked=picked, advised=advised)
 
     def _choose_spend(self, resolved: list[ResolvedQuestion], spending: Spending) -> Spend:
         given = check_given(spending.get("given"))

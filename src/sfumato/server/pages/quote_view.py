@@ -52,9 +52,7 @@ def view_quote(quoted: dict[str, Any]) -> QuoteView:
         price=str(quoted.get("price") or "nothing"),
         admitted=admitted,
         free=free,
-        free_because="nothing: by the declared bounds no row satisfies the conditions"
-        if quoted.get("empty")
-        else "nothing: it was answered before",
+        free_because=f"nothing: {quoted.get('free_because') or 'it was answered before'}",
         errors=_list_errors(quoted),
         notes=list(quoted.get("notes") or ()),
         left="" if left is None else f"ε = {format_left(left)}",

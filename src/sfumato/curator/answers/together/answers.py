@@ -16,6 +16,7 @@ from sfumato.curator.plan.steps import ChoiceStep
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from sfumato.curator.answers.quote import ExpectedError
     from sfumato.curator.answers.release import Again
     from sfumato.curator.plan.plan import QuestionPlan
     from sfumato.curator.plan.together.plan import TogetherPlan
@@ -70,6 +71,8 @@ class TogetherError:
     questions: tuple[QuestionError, ...]
     picked: Mapping[int, str] = field(default_factory=dict)
     """What was picked for the questions that were tuned, by their places from 1 on."""
+    advised: tuple[ExpectedError, ...] = ()
+    """The same errors, each with what should be known before it is paid for."""
 
     @classmethod
     def of(cls, plan: TogetherPlan, given: dict[str, int]) -> TogetherError:
@@ -111,7 +114,7 @@ class TogetherError:
         return list(self._facts())
 
     def _facts(self) -> Iterator[tuple[str, str]]:
-        for place, each in enumerate(self.questions, start=1):
+        for place, each in enumerate(self.advised or self.questions, start=1):
             picked = [("bounds", self.picked[place])] if place in self.picked else []
             yield from ((f"{name} (query {place})", text) for name, text in [*picked, *each.facts()])
 
