@@ -18,6 +18,7 @@ import numpy as np
 from sfumato.audit.claims import Claim, parse_claim
 from sfumato.audit.replay import Diverged, Replayed
 from sfumato.errors import UsageError
+from sfumato.errors.numbers import format_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -173,10 +174,16 @@ def _judge(first: list[LibraryCall], second: list[LibraryCall], claim: Claim) ->
     for place, (one, other) in enumerate(zip(first, second, strict=True), start=1):
         moved = one.moved(other)
         if one.sensitivity is not None and moved > float(one.sensitivity) * _CLOSE:
-            return f"the input of call {place} moved by {moved:.4g}, stated {one.sensitivity:.4g}", 0.0
+            return (
+                (
+                    f"the input of call {place} moved by {format_number(moved)}, "
+                    f"stated {format_number(one.sensitivity)}"
+                ),
+                0.0,
+            )
         if moved and one.price is not None:
             spent += one.price(moved)
     allowed = float(claim.epsilon or 0)
     if spent > allowed * _CLOSE:
-        return f"the inputs moved by what costs ε = {spent:.4g} in all", spent / allowed
+        return f"the inputs moved by what costs ε = {format_number(spent)} in all", spent / allowed
     return None, spent / allowed

@@ -11,6 +11,7 @@ from sfumato.attacks.ceilings import guess_ceiling
 from sfumato.attacks.real_lab import ask_worlds, list_values, open_lab, split_spend
 from sfumato.attacks.report import AttackReport, Outcome
 from sfumato.errors import BudgetError
+from sfumato.errors.numbers import format_number
 from sfumato.privacy.budget import Budget
 
 if TYPE_CHECKING:
@@ -53,12 +54,15 @@ def asking_again(
         same = [ask_worlds(session, "COUNT(*) AS n", each, "ill = 1")["n"] for _ in range(_REPEATS)]
         answers = [same[0], *_ask_until_refused(session, each)]
     fresh = {
-        f"fresh noise for ε = {each:g}, asked {count:,}×": _fresh_average(counts, count, each)
+        f"fresh noise for ε = {format_number(each, 6)}, asked {count:,}×": _fresh_average(counts, count, each)
         for count in times
     }
     private = {
         f"sfumato, the same question {_REPEATS}×": (np.mean(same, axis=0), each),
-        f"sfumato, {len(answers)} wordings, total ε = {epsilon:g}": (np.mean(answers, axis=0), epsilon),
+        f"sfumato, {len(answers)} wordings, total ε = {format_number(epsilon)}": (
+            np.mean(answers, axis=0),
+            epsilon,
+        ),
     }
     others = counts - secret
     return AttackReport(
@@ -75,7 +79,7 @@ def asking_again(
         ),
         (
             f"Asked {_REPEATS} times, the same question had {len(np.unique(same, axis=0))} answer.",
-            f"{len(answers)} wordings at ε = {each:g} were answered; the next was refused.",
+            f"{len(answers)} wordings at ε = {format_number(each, 6)} were answered; the next was refused.",
         ),
     )
 

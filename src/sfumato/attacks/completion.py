@@ -12,6 +12,7 @@ from sfumato.attacks.ceilings import guess_ceiling
 from sfumato.attacks.real_lab import open_lab
 from sfumato.attacks.report import AttackReport, Outcome
 from sfumato.curator.catalog.columns import text
+from sfumato.errors.numbers import format_number
 from sfumato.privacy.budget import Budget
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def completion(*, targets: int = 200, epsilon: float = 1.0, seed: int = 0) -> At
             score(f"the same, after {few} false lines", complete(padded, "person ", fewest=THRESHOLD)),
             *(
                 score(
-                    f"sfumato, {fakes} false lines, ε = {epsilon:g}, δ = {DELTA:g}",
+                    f"sfumato, {fakes} false lines, ε = {format_number(epsilon)}, δ = {format_number(DELTA)}",
                     _discover([*log, *_write_fakes(targets, fakes)], epsilon),
                     ceiling,
                 )

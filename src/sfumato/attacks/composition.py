@@ -12,6 +12,7 @@ import numpy as np
 from sfumato.attacks.ceilings import value_ceiling
 from sfumato.attacks.real_lab import list_values, open_lab, split_spend
 from sfumato.attacks.report import AttackReport, Outcome
+from sfumato.errors.numbers import format_number
 from sfumato.privacy.budget import Budget
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def composition(
             score(f"one table, {k}-anonymous", votes[0]),
             score(f"two tables, each {k}-anonymous", votes[0] * votes[1]),
             score(
-                f"sfumato, two labs, total ε = {epsilon:g}",
+                f"sfumato, two labs, total ε = {format_number(epsilon)}",
                 noisy[0] + noisy[1],
                 value_ceiling(epsilon, DIAGNOSES, one_run=True),
             ),

@@ -10,6 +10,7 @@ from sfumato.attacks.ceilings import value_ceiling
 from sfumato.attacks.real_lab import ask_worlds, list_values, open_lab, split_spend
 from sfumato.attacks.report import AttackReport, Outcome
 from sfumato.curator.catalog.columns import between
+from sfumato.errors.numbers import format_decimal, format_number
 from sfumato.privacy.budget import Budget
 
 if TYPE_CHECKING:
@@ -55,9 +56,14 @@ def differencing(*, epsilon: float = 1.0, trials: int = 1000, seed: int = 0) -> 
         1 / BANDS,
         (
             _compare("exact totals", truth, exact, None),
-            _compare(f"sfumato, ε = {epsilon:g} for both totals", truth, noisy, ceiling),
+            _compare(f"sfumato, ε = {format_number(epsilon)} for both totals", truth, noisy, ceiling),
         ),
-        (f"The noise of each private total has scale {scale:,.0f}; a salary is at most {HIGHEST:,}.",),
+        (
+            (
+                f"The noise of each private total has scale {format_decimal(scale, 0)}; "
+                f"a salary is at most {HIGHEST:,}."
+            ),
+        ),
     )
 
 

@@ -10,6 +10,7 @@ from sfumato.attacks.ceilings import value_ceiling
 from sfumato.attacks.real_lab import ask_worlds, list_values, open_lab
 from sfumato.attacks.report import AttackReport, Outcome
 from sfumato.curator.catalog.columns import between
+from sfumato.errors.numbers import format_number
 from sfumato.privacy.budget import Budget
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def green_hair(*, epsilon: float = 1.0, trials: int = 1000, seed: int = 0) -> At
             ),
             _compare("the same, from two larger groups", truth, _track(weights, green)),
             _compare(
-                f"sfumato, ε = {epsilon:g}",
+                f"sfumato, ε = {format_number(epsilon)}",
                 truth,
                 np.clip(noisy, LIGHTEST, HEAVIEST),
                 value_ceiling(epsilon, BANDS),

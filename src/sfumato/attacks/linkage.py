@@ -11,6 +11,7 @@ from sfumato.attacks.ceilings import guess_ceiling
 from sfumato.attacks.people import ALONE, draw_people, draw_town
 from sfumato.attacks.real_lab import list_values, open_lab
 from sfumato.attacks.report import AttackReport, Outcome, share_text
+from sfumato.errors.numbers import format_number, format_share
 from sfumato.privacy.budget import Budget
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def linkage(*, people: int = 10_000, epsilon: float = 1.0, seed: int = 0) -> Att
             _read_cells("rows with postal code, birth date and sex", dated, secret),
             _read_cells("rows with postal code, birth year and sex", yearly, secret),
             Outcome(
-                f"sfumato, a noisy sum for each cell, ε = {epsilon:g}",
+                f"sfumato, a noisy sum for each cell, ε = {format_number(epsilon)}",
                 int(np.sum(guess == secret[alone])),
                 len(alone),
                 guess_ceiling(epsilon),
@@ -104,7 +105,9 @@ def _beside_published(rng: np.random.Generator) -> list[str]:
         # One number for each combination: no code has more than five digits.
         codes = sum(town[name] * 100_000**at for at, name in enumerate(columns))
         alone = np.sum(np.unique(codes, return_counts=True)[1] == 1) / len(town["sex"])
-        said.append(f"Alone by {words}: {alone:.0%} here, {published:.0%} in Cambridge.")
+        said.append(
+            f"Alone by {words}: {format_share(alone, 0)} here, {format_share(published, 0)} in Cambridge."
+        )
     return [
         f"A generated town of {len(town['sex']):,} voters, beside Cambridge's list (Sweeney, 1997):",
         *said,

@@ -14,6 +14,7 @@ import numpy as np
 from sfumato import noise
 from sfumato.attacks.ceilings import guess_ceiling
 from sfumato.attacks.report import AttackReport, Outcome
+from sfumato.errors.numbers import format_number
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -57,7 +58,7 @@ def mean_membership(
             score("exact means", sums / size),
             score("means in whole per cent", np.round(sums / size, 2)),
             score(
-                f"sfumato, Gaussian noise, ε = {epsilon:g}, δ = {DELTA:g}",
+                f"sfumato, Gaussian noise, ε = {format_number(epsilon)}, δ = {format_number(DELTA)}",
                 noisy / people,
                 guess_ceiling(epsilon, delta=DELTA),
             ),

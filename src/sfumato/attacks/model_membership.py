@@ -14,6 +14,7 @@ import numpy as np
 
 from sfumato.attacks.ceilings import guess_ceiling, hit_ceiling
 from sfumato.attacks.report import AttackReport, Outcome, share_text
+from sfumato.errors.numbers import format_number, format_share
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,12 +56,18 @@ def model_membership(
         (
             Outcome("logistic regression", plain.hits, rows),
             Outcome(
-                f"sf.learn.LogisticRegression, ε = {epsilon:g}", private.hits, rows, guess_ceiling(epsilon)
+                f"sf.learn.LogisticRegression, ε = {format_number(epsilon)}",
+                private.hits,
+                rows,
+                guess_ceiling(epsilon),
             ),
         ),
         (
-            f"At {FALSE_ALARMS:.0%} false alarms {plain.find_share(FALSE_ALARMS):.0%} of the rows are found.",
-            f"Of the private model's, {private.find_share(FALSE_ALARMS):.0%}.",
+            (
+                f"At {format_share(FALSE_ALARMS, 0)} false alarms "
+                f"{format_share(plain.find_share(FALSE_ALARMS), 0)} of the rows are found."
+            ),
+            f"Of the private model's, {format_share(private.find_share(FALSE_ALARMS), 0)}.",
             f"The ceiling of that is {share_text(hit_ceiling(epsilon, FALSE_ALARMS))}.",
         ),
     )

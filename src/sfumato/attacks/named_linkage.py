@@ -12,6 +12,7 @@ from sfumato.attacks.linkage import find_alone, guess_alone, link_unique
 from sfumato.attacks.real_lab import open_lab
 from sfumato.attacks.report import AttackReport, Outcome
 from sfumato.curator.catalog.columns import text
+from sfumato.errors.numbers import format_number, format_share
 from sfumato.privacy.budget import Budget
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def voter_linkage(*, epsilon: float = 1.0, seed: int = 0) -> AttackReport:
         (
             Outcome("rows of the survey", int(read), len(pairs)),
             Outcome(
-                f"sfumato, a noisy sum for each cell, ε = {epsilon:g}",
+                f"sfumato, a noisy sum for each cell, ε = {format_number(epsilon)}",
                 int(np.sum((guess == secret[alone])[told])),
                 int(told.sum()),
                 guess_ceiling(epsilon),
@@ -99,7 +100,7 @@ def name_linkage(*, epsilon: float = 1.0) -> AttackReport:
     shown, alone = _discover_names(full, epsilon), find_alone(full)
     found = score("lists with names, birth date and postcode", together)
     alone_found = [
-        f"{', '.join(columns).replace('_', ' ')} {score('', dict(pairs)).success:.0%}"
+        f"{', '.join(columns).replace('_', ' ')} {format_share(score('', dict(pairs)).success, 0)}"
         for columns, pairs in zip(NAMED, passes, strict=True)
     ]
     return AttackReport(
@@ -111,7 +112,7 @@ def name_linkage(*, epsilon: float = 1.0) -> AttackReport:
             score("lists with names and birth date", dict(passes[0])),
             found,
             Outcome(
-                f"sfumato, groups of names, ε = {epsilon:g}, δ = {DELTA:g}",
+                f"sfumato, groups of names, ε = {format_number(epsilon)}, δ = {format_number(DELTA)}",
                 sum(full[at] in shown for at in alone),
                 len(alone),
                 DELTA,

@@ -15,6 +15,7 @@ from sfumato.attacks.datasets import read_ratings
 from sfumato.attacks.real_lab import open_lab
 from sfumato.attacks.report import AttackReport, Outcome
 from sfumato.curator.catalog.columns import one_of
+from sfumato.errors.numbers import format_number, format_share
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.units import Unit
 
@@ -69,7 +70,7 @@ def rating_linkage(
         (
             *outcomes,
             Outcome(
-                f"sfumato, noisy counts of all films, ε = {epsilon:g}",
+                f"sfumato, noisy counts of all films, ε = {format_number(epsilon)}",
                 int(np.sum(np.array(guessed) == (kept == 1))),
                 len(chosen),
                 guess_ceiling(epsilon),
@@ -125,7 +126,7 @@ def _identified(
         np.mean([index.list_users(own[1 : count + 1], slack) == {user} for user, own in chosen.items()])
         for count in pairs
     )
-    said = ", ".join(f"{count}: {share:.0%}" for count, share in zip(pairs, shares, strict=True))
+    said = ", ".join(f"{count}: {format_share(share, 0)}" for count, share in zip(pairs, shares, strict=True))
     return f"Users singled out by so many films with dates known to {slack} days: {said}."
 
 

@@ -16,6 +16,7 @@ from sfumato.attacks.real_lab import ask_worlds, list_values, open_lab, split_sp
 from sfumato.attacks.report import AttackReport, Outcome
 from sfumato.curator.catalog.columns import between
 from sfumato.errors import UsageError
+from sfumato.errors.numbers import format_number
 from sfumato.privacy.budget import Budget
 
 if TYPE_CHECKING:
@@ -67,11 +68,15 @@ def reconstruction(
             score(f"counts off by up to ±{off}", solve_bits(chosen, shaken)),
             score("the same, by linear programming", solve_bits(chosen, shaken[:few], method="lp")),
             score(
-                f"Laplace noise for ε = {epsilon:g} each, no ledger",
+                f"Laplace noise for ε = {format_number(epsilon)} each, no ledger",
                 solve_bits(chosen, noise.laplace(counts, epsilon=epsilon)),
             ),
-            score(f"sfumato, total ε = {epsilon:g}", solve_bits(chosen, sums), ceiling),
-            score(f"sfumato, one cell each, ε = {epsilon:g}", (cells > 0.5).astype(np.int64), ceiling),
+            score(f"sfumato, total ε = {format_number(epsilon)}", solve_bits(chosen, sums), ceiling),
+            score(
+                f"sfumato, one cell each, ε = {format_number(epsilon)}",
+                (cells > 0.5).astype(np.int64),
+                ceiling,
+            ),
         ),
     )
 

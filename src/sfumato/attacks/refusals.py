@@ -15,6 +15,7 @@ from sfumato.attacks.ceilings import guess_ceiling
 from sfumato.attacks.real_lab import ask_worlds, list_values, open_lab, split_spend
 from sfumato.attacks.report import AttackReport, Outcome
 from sfumato.errors import BudgetError
+from sfumato.errors.numbers import format_number
 from sfumato.privacy.budget import Budget
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def refusals(*, people: int = 50, trials: int = 20, epsilon: float = 1.0, seed: 
         (
             Outcome("exact sums, guarded by refusals", int(np.sum(guarded == bits)), bits.size),
             Outcome(
-                f"sfumato, the same sums, total ε = {epsilon:g}",
+                f"sfumato, the same sums, total ε = {format_number(epsilon)}",
                 int(np.sum(noisy == bits)),
                 bits.size,
                 ceiling,

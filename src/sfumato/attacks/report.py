@@ -7,6 +7,7 @@ from typing import Any
 
 from sfumato import viz
 from sfumato.attacks.ceilings import excess_chance
+from sfumato.errors.numbers import format_decimal, format_number
 
 SURE = 1e-9
 """Chance below which so many right guesses say that a ceiling is false."""
@@ -144,11 +145,13 @@ class AttackReport:
 
 def share_text(share: float) -> str:
     """Return a share as per cent with one digit after the point, or more where that would show nothing."""
-    return f"{100 * share:.2g} %" if 0 < share < 0.0005 else f"{100 * share:.1f} %"
+    return (
+        f"{format_number(100 * share, 2)} %" if 0 < share < 0.0005 else f"{format_decimal(100 * share, 1)} %"
+    )
 
 
 def _error_text(error: float | None) -> str:
-    return "" if error is None else f"{error:,.4g}" if abs(error) < 1000 else f"{error:,.0f}"
+    return "" if error is None else format_number(error) if abs(error) < 1000 else format_decimal(error, 0)
 
 
 def _pad(cell: str, width: int, position: int) -> str:

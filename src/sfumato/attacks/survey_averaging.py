@@ -8,6 +8,7 @@ import numpy as np
 
 from sfumato.attacks.ceilings import guess_ceiling
 from sfumato.attacks.report import AttackReport, Outcome
+from sfumato.errors.numbers import format_number
 from sfumato.local.longitudinal import RepeatedSurvey
 from sfumato.local.response import RandomizedResponse
 
@@ -41,19 +42,19 @@ def survey_averaging(
                 if count > 1
             ),
             Outcome(
-                f"sfumato, one report, ε = {epsilon:g}",
+                f"sfumato, one report, ε = {format_number(epsilon)}",
                 _hits(fresh[:1], truths),
                 people,
                 guess_ceiling(epsilon),
             ),
             Outcome(
-                f"sfumato, kept reports, {longest} days, ε = {epsilon:g}",
+                f"sfumato, kept reports, {longest} days, ε = {format_number(epsilon)}",
                 _hits(kept, truths),
                 people,
                 guess_ceiling(epsilon),
             ),
         ),
-        (f"New coins on {longest} days cost ε = {longest * epsilon:g}.",),
+        (f"New coins on {longest} days cost ε = {format_number(longest * epsilon, 6)}.",),
     )
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from sfumato.attacks.ceilings import guess_ceiling
 from sfumato.attacks.real_lab import list_values, open_lab
 from sfumato.attacks.report import AttackReport, Outcome
+from sfumato.errors.numbers import format_number
 from sfumato.privacy.budget import Budget
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def synthetic_membership(*, people: int = 400, epsilon: float = 1.0, seed: int =
         (
             score("rows with one value changed", shaken),
             score(
-                f"sf.synth.Marginals, ε = {epsilon:g}",
+                f"sf.synth.Marginals, ε = {format_number(epsilon)}",
                 _synthesise(table, 4 * people, epsilon),
                 guess_ceiling(epsilon),
             ),

@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import UsageError
+from sfumato.errors.numbers import format_number
 from sfumato.privacy.account import ORDERS
 from sfumato.privacy.events import ApproxDP, Event, Gaussian
-from sfumato.privacy.exact import Number, format_short, parse_nonnegative, parse_probability
+from sfumato.privacy.exact import Number, parse_nonnegative, parse_probability
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -72,7 +73,9 @@ class Claim:
     def __str__(self) -> str:
         if self.epsilon is None:
             return " ".join(f"{name} {value}" for name, value in self.event.to_dict().items())
-        return f"ε = {format_short(self.epsilon)}" + (f", δ = {self.delta:.3g}" if self.delta else "")
+        return f"ε = {format_number(self.epsilon)}" + (
+            f", δ = {format_number(self.delta, 3)}" if self.delta else ""
+        )
 
 
 def parse_claim(claim: Any, delta: Number) -> Claim:

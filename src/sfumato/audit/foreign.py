@@ -18,6 +18,7 @@ import numpy as np
 
 from sfumato.audit.features import flatten_output
 from sfumato.audit.replay import Replayed
+from sfumato.errors.numbers import format_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -175,5 +176,5 @@ def _judge(scales: Any, others: Any, result: Any, repeated: Any, claim: Claim) -
         return "the scale of Laplace noise depends on the rows", np.inf
     spent = float((np.abs(result - repeated) / np.maximum(scales, 1e-300)).sum())
     if spent > allowed * (1 + _CLOSE):
-        return f"exact values moved by {spent:.4g} scales of their Laplace noise", spent / allowed
+        return f"exact values moved by {format_number(spent)} scales of their Laplace noise", spent / allowed
     return None, spent / allowed

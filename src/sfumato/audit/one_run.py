@@ -18,6 +18,7 @@ from sfumato.audit.claims import parse_claim
 from sfumato.audit.guesses import GuessCount, make_tradeoff, rejects_epsilon, rejects_tradeoff
 from sfumato.audit.thresholds import ScoreThresholds
 from sfumato.errors import UsageError
+from sfumato.errors.numbers import format_number
 from sfumato.noise.sampling.bits import OS
 from sfumato.privacy import gaussian
 from sfumato.privacy.bisection import find_largest
@@ -112,7 +113,8 @@ class CanaryVerdict(viz.NamedLines):
         if self.violates:
             return "violates"
         return (
-            f"no violation found; ε is above {self.lower_bound:.4g}, or {self.gaussian_bound:.4g} if Gaussian"
+            f"no violation found; ε is above {format_number(self.lower_bound)}, "
+            f"or {format_number(self.gaussian_bound)} if Gaussian"
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -137,16 +139,16 @@ class CanaryVerdict(viz.NamedLines):
             ["any mechanism", "Gaussian"],
             [self.lower_bound, self.gaussian_bound],
             title=f"ε that one run shows, against the claim {self.claim}",
-            y=f"lower bound at δ = {self.delta:g}",
+            y=f"lower bound at δ = {format_number(self.delta)}",
         )
 
     def _lines(self) -> list[tuple[str, str]]:
-        sure = f"at δ = {self.delta:g}, with confidence 1 − {self.alpha:g}"
+        sure = f"at δ = {format_number(self.delta)}, with confidence 1 − {format_number(self.alpha)}"
         return [
             ("verdict", self.sentence),
             ("claim", self.claim),
-            ("ε is above", f"{self.lower_bound:.4g} {sure}"),
-            ("ε if Gaussian", f"above {self.gaussian_bound:.4g} {sure}"),
+            ("ε is above", f"{format_number(self.lower_bound)} {sure}"),
+            ("ε if Gaussian", f"above {format_number(self.gaussian_bound)} {sure}"),
             (
                 "guesses",
                 f"{self.count.correct:,} of {self.count.guesses:,} correct, {self.count.canaries:,} canaries",

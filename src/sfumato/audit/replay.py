@@ -18,6 +18,7 @@ from sfumato.audit.claims import Claim, is_within, parse_claim
 from sfumato.audit.distance import input_distance, price_inputs, same_result
 from sfumato.audit.outcomes import Raised, require_outputs
 from sfumato.errors import SfumatoError, UsageError
+from sfumato.errors.numbers import format_share
 from sfumato.noise.audit_hook import MechanismCall, recording
 from sfumato.privacy.events import Event, Sequential
 
@@ -93,7 +94,7 @@ class Replayed:
         """The outcome in one sentence."""
         if self.finding:
             return f"violates: {self.finding}"
-        reach = f"inputs moved by up to {self.reached:.0%} of their price"
+        reach = f"inputs moved by up to {format_share(self.reached, 0)} of their price"
         return f"no violation found in {self.pairs:,} pairs; {reach}"
 
     def to_dict(self) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sfumato import viz
+from sfumato.errors.numbers import format_number, format_share
 
 if TYPE_CHECKING:
     from sfumato.audit.replay import Replayed
@@ -51,8 +52,12 @@ class Verdict(viz.NamedLines):
             return "violates"
         if self.replayed is not None and self.replayed.violates:
             return self.replayed.sentence
-        power = "none" if self.shortfall is None else f"would catch {self.shortfall:.1%} noise shortfall"
-        return f"no violation found; lower bound {self.lower_bound:.4g}, power: {power}"
+        power = (
+            "none"
+            if self.shortfall is None
+            else f"would catch {format_share(self.shortfall)} noise shortfall"
+        )
+        return f"no violation found; lower bound {format_number(self.lower_bound)}, power: {power}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the outcome as plain values."""
@@ -79,7 +84,7 @@ class Verdict(viz.NamedLines):
             ["likelier on", "on the other"],
             list(self.shares),
             title=f"Outputs where {self.event.rsplit(',', 1)[0]}",
-            y=f"share of the measured outputs; ε is above {self.lower_bound:.3g}",
+            y=f"share of the measured outputs; ε is above {format_number(self.lower_bound, 3)}",
         )
 
     def _lines(self) -> list[tuple[str, str]]:
@@ -91,7 +96,10 @@ class Verdict(viz.NamedLines):
         return [
             ("verdict", self.sentence),
             ("claim", self.claim),
-            ("ε is above", f"{self.lower_bound:.4g}, with confidence 1 − {self.alpha:g}"),
+            (
+                "ε is above",
+                f"{format_number(self.lower_bound)}, with confidence 1 − {format_number(self.alpha)}",
+            ),
             ("best output set", self.event),
             (
                 "samples",

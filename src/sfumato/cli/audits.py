@@ -10,6 +10,7 @@ import click
 
 from sfumato.cli.output import as_json, print_text, show, show_json
 from sfumato.errors import UsageError
+from sfumato.errors.numbers import format_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -81,7 +82,9 @@ def _audit_catalogue(effort: int, alpha: float, as_json: bool) -> None:
     if as_json:
         show_json(found)
     else:
-        print_text(f"{len(found)} claims audited, {broken} broken, each with confidence 1 − {alpha:g}.")
+        print_text(
+            f"{len(found)} claims audited, {broken} broken, each with confidence 1 − {format_number(alpha)}."
+        )
     if broken:
         click.get_current_context().exit(1)
 

@@ -14,6 +14,7 @@ import sfumato as sf
 from sfumato.cli import clinic, histogram
 from sfumato.cli.output import draw_bars, print_heading, print_styled, print_text
 from sfumato.errors import BudgetError, UsageError
+from sfumato.errors.numbers import format_decimal, format_number, format_share
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -150,7 +151,9 @@ def _train(session: Session) -> None:
         ("scikit-learn, not private", plain.score(*unseen)),
         ("always the more frequent class", usual),
     )
-    _print_columns([("accuracy on other patients", ""), *((name, f"{share:.1%}") for name, share in rows)])
+    _print_columns(
+        [("accuracy on other patients", ""), *((name, format_share(share)) for name, share in rows)]
+    )
 
 
 def _split(visits: pa.Table) -> tuple[pa.Table, Any]:
@@ -171,7 +174,12 @@ def _synthesize(lab: sf.Lab) -> None:
     )
     real, synthetic = _describe(make_visits()), _describe(table.read())
     rows = [
-        (name, f"{real[name]:.1f}", f"{synthetic[name]:.1f}", f"{abs(synthetic[name] - real[name]):.1f}")
+        (
+            name,
+            format_decimal(real[name], 1),
+            format_decimal(synthetic[name], 1),
+            format_decimal(abs(synthetic[name] - real[name]), 1),
+        )
         for name in real
     ]
     _print_columns([("", "real", "synthetic", "error"), *rows])
@@ -195,9 +203,13 @@ def _attack() -> None:
     from sfumato.attacks import differencing
 
     report = differencing(epsilon=1, trials=500)
-    rows = [(each.against, f"{each.success:.1%}") for each in report.outcomes]
+    rows = [(each.against, format_share(each.success)) for each in report.outcomes]
     _print_columns(
-        [("salary found, to a tenth of its range", ""), *rows, ("a guess", f"{report.baseline:.1%}")]
+        [
+            ("salary found, to a tenth of its range", ""),
+            *rows,
+            ("a guess", format_share(report.baseline)),
+        ]
     )
 
 
@@ -210,11 +222,11 @@ def _count_cells(pictures: Path) -> None:
     rows = [errors.row() for errors in found.errors]
     cells = [
         (
-            f"{row['epsilon']:g}",
-            f"{row['average']:,.2f}",
+            format_number(row["epsilon"], 6),
+            format_decimal(row["average"], 2),
             f"{row['maximum']:,}",
             f"{row['talk_average']:,}",
-            f"{row['talk_maximum']:,.0f}",
+            format_decimal(row["talk_maximum"], 0),
         )
         for row in rows
     ]
@@ -235,13 +247,13 @@ def show_errors(row: dict[str, float]) -> tuple[str, ...]:
     """Return the errors at one ε as the cells of a table."""
     apart = (row["average"] - row["theory"]) / row["standard_error"]
     return (
-        f"{row['epsilon']:g}",
-        f"{row['average']:,.3f}",
-        f"{row['theory']:,.3f}",
-        f"{apart:+.1f}",
+        format_number(row["epsilon"], 6),
+        format_decimal(row["average"], 3),
+        format_decimal(row["theory"], 3),
+        f"{'+' if apart > 0 else ''}{format_decimal(apart, 1)}",
         f"{row['maximum']:,}",
         f"{row['talk_average']:,}",
-        f"{row['talk_maximum']:,.0f}",
+        format_decimal(row["talk_maximum"], 0),
     )
 
 
@@ -249,7 +261,9 @@ def draw_experiment(found: histogram.Experiment, rows: list[dict[str, float]], p
     """Save the charts of the experiment."""
     _draw(sf.viz.histogram_errors(rows), pictures / "histogram-errors.png")
     x, y = histogram.cell_places()
-    panels = {"true counts": found.truth} | {f"ε = {each.epsilon:g}": each.noisy for each in found.errors[:3]}
+    panels = {"true counts": found.truth} | {
+        f"ε = {format_number(each.epsilon)}": each.noisy for each in found.errors[:3]
+    }
     _draw(sf.viz.heatmap(x, y, panels, title="Points per cell, 64,909 cells"), pictures / "histogram.png")
 
 

@@ -20,6 +20,7 @@ from rich.text import Text
 
 from sfumato.cli.advice import advise_in_shell
 from sfumato.errors import PrivacyWarning, SfumatoError, StewardWarning
+from sfumato.errors.numbers import format_decimal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -108,7 +109,7 @@ def draw_bars(labels: Sequence[str], values: Sequence[float], half: float, width
     for label, value in zip(labels, values, strict=True):
         low, high = (round(width * max(0, end) / most) for end in (value - half, value + half))
         bar = "█" * low + "·" * (high - low)
-        print_text(f"  {label:<{name}}  {bar:<{width}}  {value:,} ± {half:,.0f}")
+        print_text(f"  {label:<{name}}  {bar:<{width}}  {value:,} ± {format_decimal(half, 0)}")
 
 
 @contextmanager

@@ -12,6 +12,7 @@ import sfumato as sf
 from sfumato.cli.output import as_json, lab_option, print_text, show, show_json, show_table
 from sfumato.cli.questions import analyst_option, spend_options
 from sfumato.cli.work.charges import NUMBER
+from sfumato.errors.numbers import format_number
 from sfumato.privacy.tools.planning import KINDS, Kind
 
 if TYPE_CHECKING:
@@ -47,8 +48,9 @@ def size(
         return
     averages = "one average" if queries == 1 else f"{queries:,} averages"
     print_text(
-        f"{averages} of values in an interval of width {width:g} over {found['people']:,} people, all for "
-        f"ε = {epsilon:g}:\nexpected error of each {found['error']:.4g} (Laplace noise; the number is public)"
+        f"{averages} of values in an interval of width {format_number(width, 6)} "
+        f"over {found['people']:,} people, all for ε = {format_number(epsilon)}:\n"
+        f"expected error of each {format_number(found['error'])} (Laplace noise; the number is public)"
     )
 
 
@@ -111,4 +113,6 @@ def questions(
 
 
 def _show(errors: dict[str, float | None]) -> str:
-    return ", ".join(f"{name} {'?' if error is None else f'{error:.4g}'}" for name, error in errors.items())
+    return ", ".join(
+        f"{name} {'?' if error is None else f'{format_number(error)}'}" for name, error in errors.items()
+    )

@@ -11,6 +11,7 @@ import click
 import sfumato as sf
 from sfumato.cli.output import as_json, lab_option, print_text, show, show_json
 from sfumato.errors import UsageError
+from sfumato.errors.numbers import format_typed
 from sfumato.lab.lab import open_to_read
 from sfumato.lab.query import require_query
 from sfumato.lab.synthetic.published_table import PublishedTable
@@ -126,7 +127,7 @@ def tune(
     if as_json:
         show_json(picked.to_dict())
         return
-    asked = f"--tune {epsilon:g} --epsilon {for_epsilon or 10 * epsilon:g}"
+    asked = f"--tune {format_typed(epsilon)} --epsilon {format_typed(for_epsilon or 10 * epsilon, 6)}"
     print_text(f"{picked}\nEstimated bias: {picked.bias}\n{picked.receipt.sentence()}")
     print_text(f"Next: sfumato quote or sfumato ask, with {asked}")
 

@@ -12,6 +12,7 @@ import click
 import sfumato as sf
 from sfumato.cli.output import as_json, print_text, show_json, show_table
 from sfumato.errors import UsageError
+from sfumato.errors.numbers import format_decimal
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -77,7 +78,9 @@ def curves(restarts: int, sizes: tuple[int, ...], output: str | None, as_json: b
         show_json(cells)
     else:
         header = ["data", "rows", "ε", *script.METHODS]
-        table = [(p.data, p.rows, p.epsilon, *(f"{e[0]:.4f}" for e in p.errors.values())) for p in points]
+        table = [
+            (p.data, p.rows, p.epsilon, *(format_decimal(e[0], 4) for e in p.errors.values())) for p in points
+        ]
         show_table(header, table, title="Errors on rows that were not learnt from")
     if output is not None:
         _draw(script, points, Path(output), as_json)

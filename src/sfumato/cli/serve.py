@@ -11,6 +11,7 @@ import sfumato as sf
 from sfumato.cli.output import as_json, lab_option, print_text, show_json
 from sfumato.cli.steward import user
 from sfumato.cli.tables import PathOrAddress
+from sfumato.errors.numbers import format_number
 
 if TYPE_CHECKING:
     from sfumato.server.people import PeopleStore
@@ -83,7 +84,9 @@ def token(name: str, folder: str, role: str | None, days: float, as_json: bool) 
     if as_json:
         show_json(person.to_dict() | {"token": made, "days": days})
     else:
-        print_text(f"{made}\nToken of {name} ({person.role}) for {days:g} days. It is shown this once.")
+        print_text(
+            f"{made}\nToken of {name} ({person.role}) for {format_number(days)} days. It is shown this once."
+        )
 
 
 @user.command()

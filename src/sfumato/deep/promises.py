@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sfumato.deep.prices import find_charged_epsilon, find_group_epsilon, find_run_epsilon
+from sfumato.errors.numbers import format_number
 from sfumato.oracle.guarantee import Guarantee
 from sfumato.privacy.exact import parse_exact
 
@@ -61,9 +62,9 @@ class TrainingGuarantee(Guarantee):
     def _lines(self) -> list[tuple[str, str]]:
         lines = Guarantee._lines(self)
         way = "charged as one run" if self.as_one else "by the filters of a ledger"
-        figures = f"ε = {self.alone:.4g} by itself; ε = {self.in_an_account:.4g} {way}"
+        figures = f"ε = {format_number(self.alone)} by itself; ε = {format_number(self.in_an_account)} {way}"
         more = [("accounting", f"{figures}, at the same δ")]
         if self.neighbours == "add-remove":
-            sizes = (f"ε = {self.for_group(k):.4g} for {k} units together" for k in _GROUPS)
+            sizes = (f"ε = {format_number(self.for_group(k))} for {k} units together" for k in _GROUPS)
             more.append(("groups", f"{'; '.join(sizes)}, at the same δ"))
         return [*lines[:2], *more, *lines[2:]]

@@ -24,6 +24,7 @@ from sfumato.deep.rows import MADE_UP, Rows
 from sfumato.deep.settings import choose_batches, choose_checkpoint, choose_clipping
 from sfumato.deep.step_noise import IndependentNoise
 from sfumato.errors import SfumatoError, UsageError
+from sfumato.errors.numbers import format_number
 from sfumato.oracle.guarantee import IDEALISED
 from sfumato.oracle.one_run import can_be_one_run, round_side_delta, state_one_run
 from sfumato.privacy.exact import parse_positive, parse_probability, parse_whole
@@ -184,7 +185,7 @@ class TrainingRun:
     def describe_spent(self, steps: int) -> str:
         """Say what so many steps have cost, which is public."""
         spent = find_spent_epsilon(self.event, self.trainer.epsilon, self.trainer.delta, steps)
-        return f"ε = {spent:.3g} so far"
+        return f"ε = {format_number(spent, 3)} so far"
 
     def write_state(self) -> dict[str, Any]:
         """Return all that the next steps depend on, as tensors and plain values."""

@@ -13,6 +13,7 @@ from sfumato.deep.checkpoints import Checkpoint, Stretches
 from sfumato.deep.clipping import FixedNorm, Normalised
 from sfumato.deep.described import describe_settings
 from sfumato.errors import UsageError
+from sfumato.errors.numbers import format_number
 from sfumato.privacy.exact import parse_positive, parse_whole
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ def choose_clipping(clip: float | str) -> Clipping:
             "SF-E179",
             "The clipping norm is out of range.",
             why="single precision loses what is far smaller than 1, or far larger",
-            allowed=f"from {_SMALLEST_NORM:g} to {_LARGEST_NORM:g}",
+            allowed=f"from {format_number(_SMALLEST_NORM, 6)} to {format_number(_LARGEST_NORM, 6)}",
             try_='clip="auto"',
         )
     return FixedNorm(norm)

@@ -10,6 +10,7 @@ from sfumato.deep.rows import read_rows
 from sfumato.deep.run import TrainingRun
 from sfumato.deep.settings import TrainingSettings
 from sfumato.errors import UsageError
+from sfumato.errors.numbers import format_number
 from sfumato.privacy.exact import parse_whole
 from sfumato.viz import spent_curve
 
@@ -94,7 +95,9 @@ class Trainer(TrainingSettings):
             raise UsageError("SF-E179", "There is no run to draw yet.", try_="trainer.fit(…) before")
         at = sorted({max(1, round(self.steps_ * part / _DRAWN)) for part in range(1, _DRAWN + 1)})
         spent = [find_spent_epsilon(self.event_, self.epsilon, self.delta, steps) for steps in at]
-        public = f"sums divided by {self.batch_size:,}, noise of {self.multiplier_:.4g} clipping norms"
+        public = (
+            f"sums divided by {self.batch_size:,}, noise of {format_number(self.multiplier_)} clipping norms"
+        )
         return spent_curve([0, *at], [0.0, *spent], title="ε spent by steps", subtitle=public)
 
     def require_untrained(self) -> None:

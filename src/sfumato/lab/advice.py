@@ -11,7 +11,6 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from sfumato.curator.answers.expected_error import QuestionError
-from sfumato.curator.answers.numbers_shown import show_error
 from sfumato.curator.lower.expressions import lower_expression
 from sfumato.curator.lower.per_unit import rebuild_node
 from sfumato.curator.plan.aggregates import aggregate_range
@@ -47,7 +46,8 @@ from sfumato.curator.question.relation import (
 from sfumato.engines.program import CountedValues
 from sfumato.engines.rows import Bounded, Computed, Ordered, PerUnit, Scan, UnitSizes
 from sfumato.errors import SfumatoError
-from sfumato.privacy.exact import format_bound, format_size, parse_exact
+from sfumato.errors.numbers import format_bound, format_decimal, format_error, format_number, format_typed
+from sfumato.privacy.exact import parse_exact
 from sfumato.queries.clips import spell_clipped
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ class AdvisedError:
                 low, high = (low, middle) if informs(middle) else (middle, high)
             least = Fraction(format_bound(high, _DIGITS, up=True))
             if informs(least):
-                return f"needs {asked.symbol} ≥ {format_size(least)}"
+                return f"needs {asked.symbol} ≥ {format_number(least)}"
         except SfumatoError:  # no price as high as that can be asked for
             pass
         return "no price helps"
@@ -163,7 +163,10 @@ class AdvisedError:
         spelled = spell_clipped(self.text, name, _write(least), _write(most), present=present)
         typed = spelled or f"LEAST(GREATEST(…, {_write(least)}), {_write(most)})"
         ends = f"{_show(float(least))} to {_show(float(most))}"
-        return f"{said}. If values lie from {ends}, {share * 100:.0f} % of the error goes with {typed}"
+        return (
+            f"{said}. If values lie from {ends}, {format_decimal(share * 100, 0)} "
+            f"% of the error goes with {typed}"
+        )
 
     def _find_share(self, figure: Figure, aggregate: Any, clipped: Any) -> float:
         """Return which share of the error is gone if an aggregate is replaced by one of clipped values."""
@@ -213,8 +216,8 @@ def _explain_useless(expected: QuestionError, figure: Figure) -> str:
     if most is None or half is None or half <= most:
         return ""
     if isinstance(figure, ChosenAggregate):
-        return f"off by up to {show_error(half)} rows, of {show_error(most)}"
-    return f"± {show_error(half)}, of at most {show_error(most)}"
+        return f"off by up to {format_error(half)} rows, of {format_error(most)}"
+    return f"± {format_error(half)}, of at most {format_error(most)}"
 
 
 def _find_reach(plan: QuestionPlan, figure: Figure, rows: int | None) -> float | None:
@@ -344,8 +347,12 @@ def _clip(of: Expression, low: Fraction, high: Fraction, present: bool) -> Expre
 
 def _write(end: Fraction) -> str:
     """Return a number as SQL has it."""
-    return str(end.numerator) if end.denominator == 1 else f"{float(end):.15g}"
+    return str(end.numerator) if end.denominator == 1 else format_typed(float(end), 15)
 
 
 def _show(number: float) -> str:
-    return f"{number:,.6g}".replace("-", "−") if abs(number) < 10**6 else f"{number:,.0f}".replace("-", "−")
+    return (
+        format_number(number, 6).replace("-", "−")
+        if abs(number) < 10**6
+        else format_decimal(number, 0).replace("-", "−")
+    )

@@ -13,10 +13,10 @@ from sfumato.curator.catalog.catalog import no_table_error
 from sfumato.curator.catalog.grants import Grant, find_quota_holder
 from sfumato.curator.payer import REVOKED, no_quota_error, population_account, quota_account
 from sfumato.errors import PolicyError, UsageError
+from sfumato.errors.numbers import format_number
 from sfumato.lab.budget_view import AccountView, list_blocks, list_populations, view_account
 from sfumato.ledger.api import parse_account
 from sfumato.ledger.chain import require_utf8
-from sfumato.privacy.exact import format_short
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -164,8 +164,8 @@ def _describe_large_quota(ledger: Ledger, account: str) -> str:
     larger = [part for part in parts if part[1] > part[2]]
     if not larger:
         return ""
-    given = " and ".join(f"{letter} = {format_short(more)}" for letter, more, _ in larger)
-    whole = " and ".join(f"{letter} = {format_short(most)}" for letter, _, most in larger)
+    given = " and ".join(f"{letter} = {format_number(more)}" for letter, more, _ in larger)
+    whole = " and ".join(f"{letter} = {format_number(most)}" for letter, _, most in larger)
     return f"The quota of '{analyst}' on {population} is {given}, but the whole budget is {whole}."
 
 

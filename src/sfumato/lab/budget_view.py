@@ -11,10 +11,10 @@ from sfumato import viz
 from sfumato.curator.catalog.catalog import name_newcomers
 from sfumato.curator.catalog.regions import name_region
 from sfumato.curator.payer import account_names, base_accounts, population_account
+from sfumato.errors.numbers import format_bound, format_number, format_remaining, pad_decimals
 from sfumato.lab.surveys.charging import is_of_survey
 from sfumato.ledger.api import parse_account
 from sfumato.privacy.account import NOTHING, SIDE, Cost, find_dearest, find_epsilon, left
-from sfumato.privacy.exact import format_bound, format_remaining, pad_decimals
 from sfumato.privacy.tools.odometer import Odometer, read_odometer
 
 if TYPE_CHECKING:
@@ -57,14 +57,17 @@ class AccountView:
     def title(self) -> str:
         """Return whose budget or quota this is."""
         population, analyst = parse_account(self.name)
-        delta = f" (δ = {self.delta:.3g})" if self.delta else ""
+        delta = f" (δ = {format_number(self.delta, 3)})" if self.delta else ""
         if analyst is None:
             return f"Privacy budget of {population}{delta}"
         return f"Quota of {analyst!r} on {population}{delta}"
 
     def lines(self) -> list[str]:
         """Return a bar of the remaining budget, what was spent, and the remaining ε of each region."""
-        side = f"side δ: {format_bound(self.left_side_delta, 3, up=False)} of {self.side_delta:.3g} remaining"
+        side = (
+            f"side δ: {format_bound(self.left_side_delta, 3, up=False)} "
+            f"of {format_number(self.side_delta, 3)} remaining"
+        )
         used = self.left_side_delta < self.side_delta or 2 * self.side_delta != self.delta
         return [
             f"ε  {self._bar()}  {self._remaining()}",
@@ -83,7 +86,7 @@ class AccountView:
         return f"{self.title()}: ε = {self._remaining()}"
 
     def _remaining(self) -> str:
-        whole = pad_decimals(f"{self.epsilon:.4g}", 2)
+        whole = pad_decimals(format_number(self.epsilon), 2)
         return f"{format_remaining(self.left_epsilon, 2)} of {whole} remaining"
 
     def _bar(self) -> str:

@@ -6,7 +6,6 @@ import itertools
 from typing import TYPE_CHECKING, Any
 
 from sfumato.curator.answers.intervals import column_type
-from sfumato.curator.answers.numbers_shown import show_label
 from sfumato.curator.answers.post_processing import sort_groups
 from sfumato.curator.catalog.description import PublicFacts
 from sfumato.curator.catalog.domains import FreeTexts
@@ -14,6 +13,7 @@ from sfumato.curator.question.measurement import GroupKey
 from sfumato.curator.question.relation import Alias, BaseTable
 from sfumato.engines.arrow import build_array
 from sfumato.errors import PolicyError
+from sfumato.errors.numbers import format_label
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,7 +39,7 @@ class DeclaredValues(PublicFacts):
     @property
     def lines(self) -> list[tuple[str, ...]]:
         rows = zip(*(values for _, values in self._columns.values()), strict=True)
-        return [tuple(show_label(cell) for cell in row) for row in rows]
+        return [tuple(format_label(cell) for cell in row) for row in rows]
 
     def sentences(self) -> list[str]:
         """Return what the list is."""

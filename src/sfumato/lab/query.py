@@ -19,10 +19,11 @@ from sfumato.curator.plan.resolved import ResolvedQuestion
 from sfumato.curator.plan.spend import PureSpend, prefers_shape
 from sfumato.curator.question.measurement import ContributionLimits
 from sfumato.errors import PolicyError
+from sfumato.errors.numbers import format_typed
 from sfumato.lab.advice import AdvisedError, Repricing
 from sfumato.lab.bounds.row_ranks import ranks_all_rows, unbounded_ranks_error
 from sfumato.lab.bounds.tuned_error import TunedError
-from sfumato.privacy.exact import format_short, parse_exact, parse_positive, parse_whole
+from sfumato.privacy.exact import parse_exact, parse_positive, parse_whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -80,7 +81,7 @@ class Query(Measure[Release]):
         most, summed = parse_positive(limit, "limit"), require_only_sum(self.question)
         resolved = self._resolve()
         question = UnitTotals(resolved).clip_sum(summed, most, parse_whole(groups, "groups"))
-        text = f"{self._text} clipped({format_short(most)}, groups={groups})"
+        text = f"{self._text} clipped({format_typed(most, 12)}, groups={groups})"
         note = clipped_units(resolved.table.unit.column, most, grouped=bool(self.question.keys))
         return Query(self._payer, question, text, (*self._notes, note))
 

@@ -38,6 +38,7 @@ from sfumato.curator.question.measurement import (
 )
 from sfumato.curator.question.relation import Alias, BaseTable, Comparison, Filter, Literal, Name
 from sfumato.errors import PolicyError
+from sfumato.errors.numbers import format_decimal, format_number
 from sfumato.lab.bounds.row_ranks import ask_row_bound, counts_rows_of_units
 from sfumato.lab.partition import Partition
 from sfumato.lab.query import Query
@@ -279,7 +280,8 @@ def _distance_half_width(plan: Plan[Distance, None]) -> int:
 def _blocks_error(plan: BlockPlan, spending: Spending) -> SentenceError:
     off = float(plan.steps[0].mechanism.rank_error(_USUAL))
     return SentenceError(
-        f"at most {off:,.3g} blocks from the middle one, at 95 %; how much blocks differ is not included"
+        f"at most {format_number(off, 3)} blocks from the middle one, "
+        "at 95 %; how much blocks differ is not included"
     )
 
 
@@ -288,7 +290,7 @@ def _curve_error(plan: CurvePlan, spending: Spending) -> SentenceError:
     halves = [
         mechanism.half_width(0, edge, _USUAL) for edge in {max(1, mechanism.cells // 2), mechanism.cells}
     ]
-    return SentenceError(f"about ± {max(halves):,.0f} rows at each value, at 95 %")
+    return SentenceError(f"about ± {format_decimal(max(halves), 0)} rows at each value, at 95 %")
 
 
 def _bounds_error(plan: QuestionPlan, spending: Spending) -> SentenceError:
@@ -297,4 +299,4 @@ def _bounds_error(plan: QuestionPlan, spending: Spending) -> SentenceError:
         raise AssertionError(step)
     low = plan.resolved.choices[0][1][0]
     off = rank_error(step.mechanism, low, step.program.size, 0.95)
-    return SentenceError(f"about {off:,.0f} rows more or fewer beyond each end, at 95 %")
+    return SentenceError(f"about {format_decimal(off, 0)} rows more or fewer beyond each end, at 95 %")

@@ -16,6 +16,7 @@ from sfumato.curator.streams.door import StreamDoor
 from sfumato.curator.streams.plan import NEEDS, ResolvedStream, measure_error, price_stream
 from sfumato.curator.streams.records import add_record
 from sfumato.errors import PolicyError, UsageError
+from sfumato.errors.numbers import format_number
 from sfumato.online.combined_ticks import combine_ticks, find_deviations
 from sfumato.privacy.exact import parse_interval_level, parse_whole
 
@@ -182,7 +183,13 @@ class TableStream:
         wide = np.broadcast_to(half.reshape(len(half), -1), values.reshape(len(half), -1).shape)
         rows = zip(self.ticks(), values.reshape(len(half), -1), wide, strict=True)
         return [
-            (str(tick), *(f"{value:,.6g} ± {each:,.3g}" for value, each in zip(shown, ends, strict=True)))
+            (
+                str(tick),
+                *(
+                    f"{format_number(value, 6)} ± {format_number(each, 3)}"
+                    for value, each in zip(shown, ends, strict=True)
+                ),
+            )
             for tick, shown, ends in rows
         ]
 
@@ -314,7 +321,7 @@ def _describe_error(plan: StreamPlan) -> SentenceError:
     half = mechanism.half_width(plan.resolved.question.horizon, 0.95) * step / weight
     about = "the sum of deviations" if isinstance(plan.resolved.question.measure, MeanOf) else "all so far"
     ticks = f"{plan.resolved.question.horizon:,} ticks"
-    return SentenceError(f"± {half:.4g} at 95 % for {about}, after the last of {ticks}")
+    return SentenceError(f"± {format_number(half)} at 95 % for {about}, after the last of {ticks}")
 
 
 def parse_stream(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.curator.plan.spend import PureSpend
 from sfumato.errors import UsageError
+from sfumato.errors.numbers import format_decimal, format_share
 from sfumato.learn.base.supervised import PrivateClassifier
 from sfumato.learn.first_look import can_pay_for_look, has_own_arrays, look_first
 from sfumato.learn.linear.classifiers import LogisticRegression
@@ -112,7 +113,7 @@ class AutoClassifier(PrivateClassifier):
         (noise,) = oracle.noise([SumBlock((COUNT,), 1, 1)], share_of(oracle.budget.main, _TRIAL))
         features, classes = len(oracle.declared.features), len(self.classes_)
         weights = features * (1 if classes == 2 else classes)
-        facts = f"about {look.rows:,.0f} rows for {features} features and {classes} classes"
+        facts = f"about {format_decimal(look.rows, 0)} rows for {features} features and {classes} classes"
         # Noise of one count in the place of ε, so that the same rule reads δ and ρ.
         pure = isinstance(oracle.budget.main, PureSpend)
         needed = _FOR_TRIALS * noise.deviation * (weights if pure else math.sqrt(weights))
@@ -127,7 +128,9 @@ class AutoClassifier(PrivateClassifier):
         leads = {name: self._make(name, oracle).learn_after(part, trial) for name in _FAMILIES}
         shares = {name: lead / look.rows for name, lead in leads.items()}
         name = max(shares, key=lambda each: shares[each])
-        shown = ", ".join(f"{each} {share:+.1%}" for each, share in shares.items())
+        shown = ", ".join(
+            f"{each} {'+' if share > 0 else ''}{format_share(share)}" for each, share in shares.items()
+        )
         why = f"{name}: {facts}; trials met more of them than the commonest class, with noise, by {shown}."
         return name, why, len(_FAMILIES) * _TRIAL
 

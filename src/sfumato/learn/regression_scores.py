@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sfumato.errors.numbers import format_decimal, format_number, format_share
 from sfumato.oracle.arrays.features import to_numbers
 from sfumato.oracle.arrays.integer_rows import ONE
 from sfumato.oracle.arrays.table import ArrayTable
@@ -56,7 +57,10 @@ class Measured:
         return cls(middle, low, high)
 
     def __str__(self) -> str:
-        return f"{self.value:.3f} ({self.low:.3f} to {self.high:.3f})"
+        return (
+            f"{format_decimal(self.value, 3)} ({format_decimal(self.low, 3)} "
+            f"to {format_decimal(self.high, 3)})"
+        )
 
 
 def make_oracle(
@@ -82,8 +86,13 @@ class RegressionEvaluation:
     guarantee: Guarantee
 
     def __str__(self) -> str:
-        quantiles = ", ".join(f"{share:.0%}: {value:.4g}" for share, value in self.residuals)
-        error = f"{self.rmse.value:.4g} ({self.rmse.low:.4g} to {self.rmse.high:.4g})"
+        quantiles = ", ".join(
+            f"{format_share(share, 0)}: {format_number(value)}" for share, value in self.residuals
+        )
+        error = (
+            f"{format_number(self.rmse.value)} ({format_number(self.rmse.low)} "
+            f"to {format_number(self.rmse.high)})"
+        )
         return f"R2         {self.r2}\nRMSE       {error}\nresiduals  {quantiles}\n{self.guarantee}"
 
 

@@ -8,9 +8,9 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from sfumato.errors import BudgetError, LedgerError, PolicyError
+from sfumato.errors.numbers import format_number, pad_decimals
 from sfumato.ledger.api import parse_account
 from sfumato.privacy.account import NAT, SIDE, left
-from sfumato.privacy.exact import format_short, pad_decimals
 
 if TYPE_CHECKING:
     from sfumato.ledger.api import Charge
@@ -24,7 +24,7 @@ def shortage_error(charge: Charge, name: str, account: AccountState) -> BudgetEr
     asked, remains = _compare(charge.cost, account)
     on = f" on '{charge.about['table']}'" if "table" in charge.about else ""
     epsilon = left(account.caps, account.spent).epsilon
-    smaller = f"epsilon={_round_down(epsilon)} or less; " if epsilon else ""
+    smaller = f"epsilon={_round_down(epsilon).replace(',', '')} or less; " if epsilon else ""
     if analyst is None:
         sentence = f"Not enough privacy budget for this query{on}."
         hint = f"{smaller}earlier answers stay free"
@@ -87,11 +87,11 @@ def _compare(cost: Cost, account: AccountState) -> tuple[str, str]:
     spent, caps = account.spent, account.caps
     if spent.side + cost.side > caps.side:
         asked, over, cap = (Fraction(n, SIDE) for n in (cost.side, caps.side - spent.side, caps.side))
-        return f"side δ = {_round_up(asked)}", f"side δ = {_round_down(over)} of {format_short(cap)}"
+        return f"side δ = {_round_up(asked)}", f"side δ = {_round_down(over)} of {format_number(cap)}"
     if cost.pure is not None:
         remains = _round_down(left(caps, spent).epsilon)
         asked = Fraction(cost.pure, NAT)
-        whole = pad_decimals(format_short(account.budget.epsilon), 2)
+        whole = pad_decimals(format_number(account.budget.epsilon), 2)
         return f"ε = {pad_decimals(_round_up(asked), 2)}", f"ε = {pad_decimals(remains, 2)} of {whole}"
     return _compare_shares(cost, account)
 
@@ -108,7 +108,7 @@ def _compare_shares(cost: Cost, account: AccountState) -> tuple[str, str]:
         for (used, cap), (more, _) in zip(before, added, strict=True)
     ]
     if not filters:
-        return "noise without a pure ε", f"a budget of pure ε = {format_short(account.budget.epsilon)}"
+        return "noise without a pure ε", f"a budget of pure ε = {format_number(account.budget.epsilon)}"
     used, more = min(filters, key=sum)
     return (
         f"{_round_up(100 * more)} %",
@@ -127,4 +127,4 @@ def _round_down(value: Fraction) -> str:
 def _format_digits(value: Fraction, rounding: str) -> str:
     """Return four digits, rounded so that what is left never looks enough for what was asked."""
     rounded = Context(prec=4, rounding=rounding).divide(Decimal(value.numerator), Decimal(value.denominator))
-    return f"{float(rounded):.4g}"
+    return format_number(float(rounded))

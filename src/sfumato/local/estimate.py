@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato import viz
 from sfumato.errors import UsageError
+from sfumato.errors.numbers import format_decimal
 from sfumato.privacy.exact import parse_interval_level
 
 if TYPE_CHECKING:
@@ -138,7 +139,15 @@ class Estimate:
         lines, shares, places = [("answers", f"{self.answers:,}")], self.shares, self._shown()
         for place in places:
             low, high = self.interval(of=place)
-            lines.append((f"share of {place}", f"{shares[place]:.4f} (95 %: {low:.4f} to {high:.4f})"))
+            lines.append(
+                (
+                    f"share of {place}",
+                    (
+                        f"{format_decimal(shares[place], 4)} (95 %: "
+                        f"{format_decimal(low, 4)} to {format_decimal(high, 4)})"
+                    ),
+                )
+            )
         smaller = len(shares) - len(places)
         return [*lines, ("smaller", f"{smaller:,} values")] if smaller else lines
 

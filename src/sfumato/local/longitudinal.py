@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.errors import UsageError
+from sfumato.errors.numbers import format_number, format_share
 from sfumato.local.response import RandomizedResponse
 from sfumato.local.subset import SubsetResponse
 from sfumato.noise.audit_hook import observed
 from sfumato.noise.sampling.bits import OS
-from sfumato.privacy.exact import format_short, parse_whole
+from sfumato.privacy.exact import parse_whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -107,8 +108,9 @@ class RepeatedSurvey:
     def __str__(self) -> str:
         kept = "once" if self.tosses == 1 else f"{self.tosses} times"
         return (
-            f"Asked in {self.rounds} rounds, coins tossed {kept}: ε = {format_short(self.epsilon)} in all; a "
-            f"truth that stays is guessed at most {self.guess_rate:.1%} of the time."
+            f"Asked in {self.rounds} rounds, coins tossed {kept}: ε "
+            f"= {format_number(self.epsilon)} in all; a "
+            f"truth that stays is guessed at most {format_share(self.guess_rate)} of the time."
         )
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from sfumato import viz
 from sfumato.errors import UsageError
+from sfumato.errors.numbers import format_number
 from sfumato.local.messages import describe_question, read_messages
 from sfumato.local.odds import odds_within
 from sfumato.local.parameters import parse_answer_epsilon, parse_codes, require_drawable
@@ -202,7 +203,7 @@ class MeanEstimate:
 
     def _lines(self) -> list[tuple[str, str]]:
         low, high = self.interval()
-        text = f"{self.value:.6g} (95 %: {low:.6g} to {high:.6g})"
+        text = f"{format_number(self.value, 6)} (95 %: {format_number(low, 6)} to {format_number(high, 6)})"
         return [("answers", f"{self.answers:,}"), ("mean", text)]
 
 

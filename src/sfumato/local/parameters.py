@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.errors import UsageError
+from sfumato.errors.numbers import format_number
 from sfumato.noise.sampling.integers import parse_integers
-from sfumato.privacy.exact import format_short, parse_positive, parse_whole
+from sfumato.privacy.exact import parse_positive, parse_whole
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,7 +31,7 @@ def parse_answer_epsilon(value: Number) -> Fraction:
         raise UsageError(
             "SF-N501",
             "ε is out of range for a single answer.",
-            got=format_short(epsilon),
+            got=format_number(epsilon),
             allowed="2^-20 to 40",
         )
     return epsilon

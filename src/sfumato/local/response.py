@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
+from sfumato.errors.numbers import format_number, format_share
 from sfumato.local.estimate import Estimate
 from sfumato.local.messages import describe_question, read_messages
 from sfumato.local.odds import odds_within
@@ -15,7 +16,7 @@ from sfumato.local.parameters import parse_answer_epsilon, parse_codes, parse_va
 from sfumato.noise.audit_hook import observed
 from sfumato.noise.sampling.bits import OS, draw_uniform
 from sfumato.privacy import events
-from sfumato.privacy.exact import format_short, parse_whole
+from sfumato.privacy.exact import parse_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -150,12 +151,15 @@ class Repetition:
         return math.fsum(wins)
 
     def __str__(self) -> str:
-        total = format_short(self.epsilon)
+        total = format_number(self.epsilon)
         if self.times == 1:
-            return f"Asked once: ε = {total}; a truth is guessed {self.guess_rate:.0%} of the time."
+            return (
+                f"Asked once: ε = {total}; a truth is guessed {format_share(self.guess_rate, 0)} of the time."
+            )
         return (
-            f"Asked {self.times} times with fresh coins: ε = {total} in all; a truth is "
-            f"guessed {self.guess_rate:.1%} of the time. Keep each person's first answer and give that again."
+            f"Asked {self.times} times with fresh coins: ε = {total} in all; a truth is guessed "
+            f"{format_share(self.guess_rate)} of the time. "
+            "Keep each person's first answer and give that again."
         )
 
     __repr__ = __str__

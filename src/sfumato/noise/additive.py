@@ -9,7 +9,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sfumato.errors import UsageError
-from sfumato.privacy.exact import format_short, parse_positive
+from sfumato.errors.numbers import format_number
+from sfumato.privacy.exact import parse_positive
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,7 +35,7 @@ def parse_scale(value: Any, name: str) -> Fraction:
         raise UsageError(
             "SF-N201",
             f"The noise {name} is out of range.",
-            got=f"{format_short(scale)} grid steps",
+            got=f"{format_number(scale)} grid steps",
             allowed="from 1/1000 to 2^40 grid steps",
             try_="a coarser grid if it is too large, a smaller epsilon if it is too small",
         )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.errors import UsageError
+from sfumato.errors.numbers import format_number
 from sfumato.noise.audit_hook import observed
 from sfumato.noise.gaussian import GaussianNoise
 from sfumato.noise.laplace import LaplaceNoise, LaplaceQuotient
@@ -24,14 +25,7 @@ from sfumato.noise.sampling.normal import RoundedNormal
 from sfumato.noise.selection import parse_scores
 from sfumato.privacy.canonical import tagged
 from sfumato.privacy.events import Event, KeyRelease, SpreadLaplace, ThresholdedKeys
-from sfumato.privacy.exact import (
-    format_short,
-    parse_confidence,
-    parse_delta,
-    parse_positive,
-    parse_whole,
-    require_bool,
-)
+from sfumato.privacy.exact import parse_confidence, parse_delta, parse_positive, parse_whole, require_bool
 from sfumato.privacy.sensitivity import root_up
 
 if TYPE_CHECKING:
@@ -93,7 +87,7 @@ class TruncatedGeometric(KeyDiscovery):
             raise UsageError(
                 "SF-N410",
                 "The epsilon for one key is out of range.",
-                got=format_short(self.epsilon / self.per_unit),
+                got=format_number(self.epsilon / self.per_unit),
                 allowed="from 1/1000 to 50",
                 try_="fewer keys per unit, or thresholded noise, if it is too small",
             )

@@ -7,16 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import UsageError
+from sfumato.errors.numbers import format_number
 from sfumato.noise.additive import LARGEST, SMALLEST
 from sfumato.noise.sampling.integers import IntArray, parse_integers
-from sfumato.privacy.exact import (
-    Number,
-    format_short,
-    parse_confidence,
-    parse_positive,
-    parse_whole,
-    require_bool,
-)
+from sfumato.privacy.exact import Number, parse_confidence, parse_positive, parse_whole, require_bool
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -82,7 +76,7 @@ def require_scale(scale: Fraction) -> None:
         raise UsageError(
             "SF-N402",
             "The scale of this choice is out of range.",
-            got=f"a scale of {format_short(scale)} in units of the score",
+            got=f"a scale of {format_number(scale)} in units of the score",
             allowed="from 1/1000 to 2^40",
             try_="scores on a coarser grid if it is too large, a smaller epsilon if it is too small",
         )

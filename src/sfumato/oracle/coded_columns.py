@@ -18,6 +18,7 @@ import numpy as np
 
 from sfumato.curator.catalog.columns import ListedColumn, NumberColumn
 from sfumato.errors import UsageError
+from sfumato.errors.numbers import format_number
 
 INDICATOR = "indicator"
 """The rule by which a further feature says with 0 or 1 whether a value is missing."""
@@ -82,7 +83,8 @@ class CodedColumn:
             raise UsageError(
                 "SF-E151",
                 f"Missing values of '{self.name}' cannot count as a value that is not declared.",
-                declared=", ".join(map(str, self.categories[:8])) or f"from {self.low:g} to {self.high:g}",
+                declared=", ".join(map(str, self.categories[:8]))
+                or f"from {format_number(self.low, 6)} to {format_number(self.high, 6)}",
                 try_=f'missing={{"{self.name}": "indicator"}}, or one of the declared values',
             )
         return replace(self, fill=rule.item() if isinstance(rule, np.generic) else rule)

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 from sfumato.curator.plan.sensitivity import SumSensitivity
 from sfumato.curator.plan.spend import GaussianSpend, Needs, PureSpend, parse_spend
 from sfumato.errors import UsageError
+from sfumato.errors.numbers import format_number
 from sfumato.oracle.blocks import share_of
 from sfumato.privacy import composition, events
-from sfumato.privacy.exact import format_short, parse_exact, parse_positive, round_up
+from sfumato.privacy.exact import parse_exact, parse_positive, round_up
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -99,7 +100,7 @@ class FitBudget:
         return self.sums if self.whole is None else (self.whole,)
 
     def __str__(self) -> str:
-        return self.words or (f"ε = {format_short(self.epsilon)}" if self.epsilon else "")
+        return self.words or (f"ε = {format_number(self.epsilon)}" if self.epsilon else "")
 
 
 def to_event(amount: Spend) -> events.Event:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato import viz
 from sfumato.curator.plan.spend import GaussianSpend, PureSpend
+from sfumato.errors.numbers import format_number
 from sfumato.oracle.blocks import share_of
 from sfumato.oracle.fit_budget import FitBudget, to_event
 from sfumato.privacy import composition, events
@@ -77,7 +78,7 @@ class Guarantee(viz.NamedLines):
     @property
     def cost_in_words(self) -> str:
         """What the fit cost: ε and δ, or ρ."""
-        return _words(self.epsilon, self.delta) if self.rho is None else f"ρ = {self.rho:.4g}"
+        return _words(self.epsilon, self.delta) if self.rho is None else f"ρ = {format_number(self.rho)}"
 
 
 def describe_fits(fits: Counter[tuple[Event, ...]], delta: Fraction, called: str = "fits") -> str:
@@ -106,7 +107,7 @@ def _replaced(budget: FitBudget) -> str:
         return _words(2 * epsilon, (1 + math.exp(epsilon)) * seldom)
     if budget.rho is not None:
         # ρ grows with the square of the sensitivity.
-        return f"ρ = {float(4 * budget.rho):.4g}"
+        return f"ρ = {format_number(float(4 * budget.rho))}"
     if isinstance(budget.main, PureSpend) or budget.epsilon is None:
         return _words(2 * float(budget.epsilon or 0), 0.0)
     delta = budget.delta / 2 if budget.first else budget.delta
@@ -121,4 +122,4 @@ def _replaced(budget: FitBudget) -> str:
 
 
 def _words(epsilon: float, delta: float) -> str:
-    return f"ε = {epsilon:.4g}" + (f", δ = {delta:.3g}" if delta else "")
+    return f"ε = {format_number(epsilon)}" + (f", δ = {format_number(delta, 3)}" if delta else "")

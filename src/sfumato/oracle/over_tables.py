@@ -20,6 +20,7 @@ from sfumato.engines.rows import Scan
 from sfumato.engines.value_ranges import ValueRanges
 from sfumato.engines.values import AtLeast, AtMost, Every, UnitBlock
 from sfumato.errors import BudgetError, PolicyError, UsageError
+from sfumato.errors.numbers import format_number
 from sfumato.oracle.blocks import Constant, Either
 from sfumato.oracle.declared import require_labels
 from sfumato.oracle.protocol import Oracle
@@ -28,7 +29,6 @@ from sfumato.oracle.table_blocks import price_blocks, price_histograms, split_hi
 from sfumato.oracle.table_features import centre_features, clip_source_rows
 from sfumato.privacy.account import price
 from sfumato.privacy.events import Sequential
-from sfumato.privacy.exact import format_short
 from sfumato.privacy.neighbours import Neighbours
 
 if TYPE_CHECKING:
@@ -190,7 +190,7 @@ class FitRounds:
                     "SF-B101",
                     f"Not enough privacy budget to {self._verb} {self._name} on '{first.table.name}'.",
                     asked=str(budget),
-                    left=f"one question of up to ε = {format_short(left)}",
+                    left=f"one question of up to ε = {format_number(left)}",
                     why="a fit starts only if all its rounds can be paid for",
                 )
 

@@ -16,6 +16,7 @@ from sfumato.curator.lower.expressions import lower_expression
 from sfumato.curator.lower.lowered_value import coarsen_grid, require_number
 from sfumato.curator.question.relation import Name
 from sfumato.errors import PolicyError
+from sfumato.errors.numbers import format_number
 from sfumato.oracle.arrays.integer_rows import ONE, RowTransform
 from sfumato.oracle.blocks import (
     Add,
@@ -248,7 +249,10 @@ def _follow_rule(part: LoweredValue, domain: Numbers, rule: CodedColumn) -> tupl
         raise PolicyError(
             "SF-E153",
             f"The bounds of '{rule.name}' do not lie within those of the catalog.",
-            catalog=f"from {float(domain.low * domain.step):g} to {float(domain.high * domain.step):g}",
+            catalog=(
+                f"from {format_number(float(domain.low * domain.step), 6)} to "
+                f"{format_number(float(domain.high * domain.step), 6)}"
+            ),
             try_="closer bounds, or none",
         )
     if rule.fill is not None:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sfumato.errors import UsageError
-from sfumato.privacy.exact import format_short, parse_exact, parse_positive
+from sfumato.errors.numbers import format_typed
+from sfumato.privacy.exact import parse_exact, parse_positive
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -42,8 +43,8 @@ class BoundChoice:
         return float(1 / self.for_epsilon) if self.keep is None else float(1 - self.keep) * max(units, 0.0)
 
     def __str__(self) -> str:
-        aim = "" if self.keep is None else f", keep={format_short(self.keep)}"
-        return f"choose(epsilon={format_short(self.epsilon)}{aim})"
+        aim = "" if self.keep is None else f", keep={format_typed(self.keep)}"
+        return f"choose(epsilon={format_typed(self.epsilon)}{aim})"
 
 
 def choose(

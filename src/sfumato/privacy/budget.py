@@ -8,7 +8,8 @@ from fractions import Fraction
 from typing import Any
 
 from sfumato.errors import PrivacyWarning, UsageError
-from sfumato.privacy.exact import Number, format_short, parse_exact, parse_positive, parse_probability
+from sfumato.errors.numbers import format_number, format_typed
+from sfumato.privacy.exact import Number, parse_exact, parse_positive, parse_probability
 
 SIDE_SHARE = Fraction(1, 2)
 """Part of δ that is kept for side δ, unless the steward says otherwise."""
@@ -57,9 +58,9 @@ class Budget:
         return self.delta * self.side_share
 
     def __repr__(self) -> str:
-        delta = f", delta={format_short(self.delta)}" if self.delta else ""
-        side = "" if self.side_share == SIDE_SHARE else f", side_share={format_short(self.side_share)}"
-        return f"Budget(epsilon={format_short(self.epsilon)}{delta}{side})"
+        delta = f", delta={format_typed(self.delta)}" if self.delta else ""
+        side = "" if self.side_share == SIDE_SHARE else f", side_share={format_typed(self.side_share)}"
+        return f"Budget(epsilon={format_typed(self.epsilon)}{delta}{side})"
 
     def to_dict(self) -> dict[str, str]:
         """Return the form that is kept in catalogs and ledgers."""
@@ -91,10 +92,10 @@ def describe_weak_budget(epsilon: Fraction, delta: Fraction) -> str:
             "someone who is 50:50 unsure whether a person is in the data may guess right practically always"
         )
     if delta > WEAK_DELTA:
-        why.append(f"for each person it may fail altogether with a probability of {format_short(delta)}")
+        why.append(f"for each person it may fail altogether with a probability of {format_number(delta)}")
     if not why:
         return ""
-    said = f"ε = {format_short(epsilon)}" + (f" and δ = {format_short(delta)}" if delta else "")
+    said = f"ε = {format_number(epsilon)}" + (f" and δ = {format_number(delta)}" if delta else "")
     return (
         f"A budget of {said} promises almost no privacy: {', and '.join(why)}. Usual budgets have ε between "
         "0.1 and 10, and δ far below one over the number of people, such as 1e-7."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any, SupportsFloat
 
@@ -109,54 +109,6 @@ def require_bool(value: Any, name: str) -> None:
     """Refuse anything but True and False: the text "no" would count as yes and buy less noise."""
     if not isinstance(value, bool):
         raise UsageError("SF-N403", f"{name} must be True or False.", got=type(value).__name__)
-
-
-def format_short(value: Fraction, digits: int = 4) -> str:
-    """Return a short decimal text, for people to read."""
-    return f"{float(value):.{digits}g}"
-
-
-def format_number(value: float, digits: int = 4) -> str:
-    """Return a number for people: commas, and no powers of ten between 0.001 and 10^15."""
-    if value == 0 or not 0.001 <= abs(value) < 1e15:
-        return f"{value:.{digits}g}"
-    places = max(0, digits - 1 - math.floor(math.log10(abs(value))))
-    text = f"{value:,.{places}f}"
-    return text.rstrip("0").rstrip(".") if places else text
-
-
-def format_remaining(value: SupportsFloat, places: int = 1) -> str:
-    """Return an amount that remains, rounded down, with at least this many decimals."""
-    text = format_bound(value, up=False)
-    if float(text) >= 1000:
-        return f"{float(text):,.0f}" if float(text) < 1e15 else text
-    return pad_decimals(text, places)
-
-
-def pad_decimals(text: str, places: int) -> str:
-    """Return a decimal text with at least this many digits after the point."""
-    if "e" in text:
-        return text
-    whole, _, part = text.partition(".")
-    return f"{whole}.{part.ljust(places, '0')}"
-
-
-def format_size(value: Fraction) -> str:
-    """Return a number as people write sizes: whole ones in full, such as 50,000, and others short."""
-    whole = value.denominator == 1 and abs(value) < 10**15
-    return f"{value.numerator:,}" if whole else format_short(value)
-
-
-def format_bound(value: SupportsFloat, digits: int = 4, *, up: bool) -> str:
-    """Return a short decimal text that is no smaller than a number, as "at most" needs; or else no larger.
-
-    What lies within the rounding of double arithmetic of a short decimal is taken for it.
-    """
-    number, nearest = Decimal(float(value)), f"{float(value):.{digits}g}"
-    if abs(Decimal(nearest) - number) <= abs(number) * Decimal(2) ** -40:
-        return nearest
-    rounding = ROUND_CEILING if up else ROUND_FLOOR
-    return f"{float(Context(prec=digits, rounding=rounding).create_decimal(number)):.{digits}g}"
 
 
 def _fraction(value: Any, name: str) -> Fraction:

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from sfumato.errors import UsageError
+from sfumato.errors.numbers import format_decimal, format_number
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.conversion import excess_loss
-from sfumato.privacy.exact import Number, format_short, parse_exact, parse_whole
+from sfumato.privacy.exact import Number, parse_exact, parse_whole
 from sfumato.privacy.risk import guess_success
 from sfumato.viz.tables import paragraphs
 
@@ -57,12 +58,12 @@ class Explanation:
         before, after = 100 * self.prior, 100 * self.posterior
         delta, rarely = "", ""
         if self.budget.delta:
-            delta = f", δ = {format_short(self.budget.delta)}"
-            rarely = f", except with a chance of at most {_TIMES_DELTA}·δ = {self.chance:.3g}"
+            delta = f", δ = {format_number(self.budget.delta)}"
+            rarely = f", except with a chance of at most {_TIMES_DELTA}·δ = {format_number(self.chance, 3)}"
         return (
             f"Someone who thinks there is a {say_in_100(before)} chance that you are in the data can be "
             f"brought to about {say_in_100(after)}, and no further, by everything ever released "
-            f"(ε = {format_short(self.budget.epsilon)}{delta}){rarely}."
+            f"(ε = {format_number(self.budget.epsilon)}{delta}){rarely}."
         )
 
     @property
@@ -95,12 +96,14 @@ class Explanation:
         factor = math.exp(min(float(self.budget.epsilon), 700))
         if not self.budget.delta:
             return (
-                f"Whatever the answers lead to is at most {factor:,.3g} times as likely with you in the data "
+                f"Whatever the answers lead to is at most {format_number(factor, 3)} "
+                "times as likely with you in the data "
                 "as without you."
             )
         return (
-            f"Whatever the answers lead to has, with you in the data, at most {factor:,.3g} times the "
-            f"probability that it has without you, plus δ = {format_short(self.budget.delta)}; "
+            "Whatever the answers lead to has, with you in the data, "
+            f"at most {format_number(factor, 3)} times the "
+            f"probability that it has without you, plus δ = {format_number(self.budget.delta)}; "
             "δ should be far below one over the number of people."
         )
 
@@ -112,7 +115,10 @@ class Explanation:
         if self.people is None:
             return f"{said}; no mechanism here does."
         exposed = float(self.people * self.budget.delta)
-        return f"{said}: {exposed:,.3g} of {self.people:,} people on average; no mechanism here does."
+        return (
+            f"{said}: {format_number(exposed, 3)} of {self.people:,} "
+            "people on average; no mechanism here does."
+        )
 
     def __str__(self) -> str:
         return "\n".join(self.sentences())
@@ -153,4 +159,4 @@ def say_in_100(percent: float) -> str:
     """Return "62 in 100"; near the ends with as many digits as tell it from 0 or 100, up to nine."""
     rim = min(percent, 100 - percent)
     digits = 0 if rim >= 1 or rim < 1e-9 else 1 - math.floor(math.log10(rim))
-    return f"{percent:.{digits}f} in 100"
+    return f"{format_decimal(percent, digits)} in 100"

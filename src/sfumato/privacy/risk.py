@@ -12,6 +12,7 @@ from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 from sfumato.errors import UsageError
+from sfumato.errors.numbers import format_number, format_share
 from sfumato.privacy.events import Gaussian, Sequential
 from sfumato.privacy.exact import Number, parse_exact, parse_nonnegative, parse_probability
 
@@ -49,10 +50,10 @@ def describe_weak_query(event: Event) -> str:
     weak = pure > WEAK_QUERY * _ROUNDED if pure is not None else success is not None and success > usual
     if not weak:
         return ""
-    cost = "" if pure is None else f" of ε = {float(pure):.4g}"
+    cost = "" if pure is None else f" of ε = {format_number(float(pure))}"
     return (
         f"A query{cost} promises almost no privacy: someone who is 50:50 unsure whether a person is in the "
-        f"data may guess right in more than {100 * usual:.3f} % of cases. Usual queries cost ε below 1."
+        f"data may guess right in more than {format_share(usual, 3)} of cases. Usual queries cost ε below 1."
     )
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field, StrictBool, StrictInt, StrictStr
 
 from sfumato.errors import PolicyError
+from sfumato.errors.numbers import format_decimal
 from sfumato.lab.surveys.levels import LEVELS
 from sfumato.server.access import Role
 from sfumato.server.wire import ExactNumber, WireBody, parse_number
@@ -96,7 +97,10 @@ def draw_result(result: "SurveyResult") -> list[dict[str, Any]]:
             "share": 100 * share,
             "low": 100 * low,
             "high": 100 * high,
-            "words": f"{100 * share:.1f} %, 95 % interval {100 * low:.1f} to {100 * high:.1f} %",
+            "words": (
+                f"{format_decimal(100 * share, 1)} %, 95 % interval "
+                f"{format_decimal(100 * low, 1)} to {format_decimal(100 * high, 1)} %"
+            ),
             "invited": result.widest(choice) if result.invited else None,
         }
         for choice, share, low, high in result.list_rows()

@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from sfumato import viz
+from sfumato.errors.numbers import format_number, format_share
 from sfumato.synth.kernel import QUANTILES
 from sfumato.synth.selection import MEASURED, MST_CHOICES, share_of_columns
 
@@ -30,18 +31,20 @@ class SynthesisQuote:
         return cls(cost, tuple((name, float(share), buys) for name, share, buys in parts))
 
     def __str__(self) -> str:
-        return "\n".join([self.cost, *(f"{share:6.1%}  {name}: {buys}" for name, share, buys in self.parts)])
+        return "\n".join(
+            [self.cost, *(f"{format_share(share):>7}  {name}: {buys}" for name, share, buys in self.parts)]
+        )
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        rows = [(f"{share:.1%} {name}", buys) for name, share, buys in self.parts]
+        rows = [(f"{format_share(share)} {name}", buys) for name, share, buys in self.parts]
         return viz.definition_table([("cost", self.cost), *rows])
 
 
 def describe_noise(deviation: float) -> str:
     """Return how far Gaussian noise of this standard deviation reaches, in words."""
-    return f"± {1.96 * deviation:.3g} at 95 %"
+    return f"± {format_number(1.96 * deviation, 3)} at 95 %"
 
 
 def quote_kernel(kernel: MarginalsKernel, cost: str) -> SynthesisQuote:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from sfumato.errors.numbers import format_decimal, format_number
 from sfumato.viz.chart import Chart, make_chart
 from sfumato.viz.columns import to_numbers, to_rows
 from sfumato.viz.theme import EMPTY, PALETTE, WIDTH
@@ -23,7 +24,10 @@ def budget_bar(spent: Mapping[str, float] | float, cap: float, *, title: str, un
     parts = _parts(dict(spent) if isinstance(spent, Mapping) else {"spent": spent})
     left = max(0.0, cap - sum(parts.values()))
     segments = _segments({**parts, LEFT: left})
-    subtitle = f"{unit} = {left:.4g} of {cap:.4g} left ({100 * left / cap:.0f} %)"
+    subtitle = (
+        f"{unit} = {format_number(left)} of {format_number(cap)} "
+        f"left ({format_decimal(100 * left / cap, 0)} %)"
+    )
     return make_chart(_body(segments, [*parts, LEFT], cap, unit), title=title, subtitle=subtitle)
 
 

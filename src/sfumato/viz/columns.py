@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from sfumato.errors import UsageError
+from sfumato.errors.numbers import format_number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence, Sized
@@ -52,7 +53,7 @@ def label_text(label: Any) -> str:
     if isinstance(label, tuple):
         return " · ".join(map(label_text, label))
     if isinstance(label, float):
-        return f"{label:g}"
+        return format_number(label, 6)
     return "null" if label is None else str(label)
 
 

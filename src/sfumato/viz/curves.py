@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from sfumato.errors.numbers import format_number
 from sfumato.viz.chart import Chart, make_chart
 from sfumato.viz.columns import Rows, to_numbers, to_rows
 from sfumato.viz.theme import MUTED, PALETTE
@@ -54,8 +55,8 @@ def belief_curve(prior: ArrayLike, low: ArrayLike, high: ArrayLike, *, loss: flo
         "mark": {"type": "area", "color": PALETTE[0], "opacity": 0.3},
         "encoding": {"x": across, "y": up, "y2": {"field": "high"}},
     }
-    rarely = f", except with a chance of at most {chance:.3g}" if chance else ""
-    subtitle = f"odds change by a factor of at most e^{loss:.4g}{rarely}"
+    rarely = f", except with a chance of at most {format_number(chance, 3)}" if chance else ""
+    subtitle = f"odds change by a factor of at most e^{format_number(loss)}{rarely}"
     return make_chart(_square(band, _line(ends, across, up, _GREY)), title=_BELIEF, subtitle=subtitle)
 
 

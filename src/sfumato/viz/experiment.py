@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Final
 
+from sfumato.errors.numbers import format_decimal, format_number
 from sfumato.viz.chart import Chart, make_chart
 from sfumato.viz.theme import INK, MUTED, WIDTH
 
@@ -53,7 +54,7 @@ def _talk(rows: Sequence[Mapping[str, float]]) -> Rows:
 
 
 def _point(epsilon: float, source: str, measure: str, error: float) -> dict[str, Any]:
-    shown = f"{error:,.2f}" if measure == "average" else f"{error:,.0f}"
+    shown = format_decimal(error, 2) if measure == "average" else format_decimal(error, 0)
     return {
         "epsilon": _name(epsilon),
         "source": source,
@@ -64,7 +65,7 @@ def _point(epsilon: float, source: str, measure: str, error: float) -> dict[str,
 
 
 def _name(epsilon: float) -> str:
-    return f"ε = {epsilon:g}"
+    return f"ε = {format_number(epsilon)}"
 
 
 def _theory(rows: Sequence[Mapping[str, float]], up: dict[str, Any]) -> dict[str, Any]:

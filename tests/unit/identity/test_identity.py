@@ -2,7 +2,8 @@
 
 The files here were written by the version that wrote class names into request hashes. A difference means that
 people are charged again for answers that they have, so a request is recorded anew only if its old hash also
-stood for a question with another answer. That was so of LEAST, GREATEST and ABS (docs/decisions/0025). Prices
+stood for a question with another answer. That was so of LEAST, GREATEST and ABS (docs/decisions/0025), and
+the rows of CORR(x, x) had a name that no other question knew. Prices
 may fall, where a tighter bound is proven, and never rise; `questions.txt` has the hashes of
 those in `prices.txt`.
 """

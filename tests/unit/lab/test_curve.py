@@ -69,7 +69,7 @@ def test_a_curve_is_charged_once_and_replayed(session: Any) -> None:
     assert first.to_arrow().equals(again.to_arrow())
     assert first.to_arrow().num_rows == 111
     assert first.share_below(110) == pytest.approx(1)
-    assert "50%" in str(first)
+    assert "50 %" in str(first)
     assert first.plot().spec["title"]
     assert first.to_dict()["values"][0] == 0
 

@@ -8,15 +8,15 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.curator.answers.numbers_shown import (
-    show_cell,
-    show_error,
-    show_label,
-    show_number,
-    show_range,
+from sfumato.errors import UsageError
+from sfumato.errors.numbers import (
+    format_cell,
+    format_error,
+    format_label,
+    format_measured,
+    format_range,
     useful_places,
 )
-from sfumato.errors import UsageError
 
 ROWS = pa.table(
     {
@@ -73,15 +73,15 @@ def test_years_have_no_commas_and_intervals_the_format_of_their_number(table: An
     text = str(table.group_by("year").agg(n=sf.count(), age=sf.mean("age")).release(epsilon=5))
     assert "2023" in text
     assert "2,023" not in text
-    assert show_label(2024) == "2024"
-    assert show_cell(12345678.0) == "12,345,678"
-    assert show_cell(0.25) == "0.25"
-    assert show_range(1133.2, 2059.4, useful_places(1639.92, 1133.2, 2059.4)) == "1,133 – 2,059"
-    assert show_range(4.3174, 5.798, useful_places(5.0497, 4.3174, 5.798)) == "4.3 – 5.8"
-    assert show_range(100.0, 140.0, useful_places(120, 100.0, 140.0)) == "100 – 140"
-    assert show_range(float("nan"), float("nan"), 0) == "not known"
-    assert show_number(5.0497, useful_places(5.0497, 4.3174, 5.798)) == "5.0"
-    assert [show_error(half) for half in (419_400.4, 163.8, 3.487, 0.00123)] == [
+    assert format_label(2024) == "2024"
+    assert format_cell(12345678.0) == "12,345,678"
+    assert format_cell(0.25) == "0.25"
+    assert format_range(1133.2, 2059.4, useful_places(1639.92, 1133.2, 2059.4)) == "1,133 – 2,059"
+    assert format_range(4.3174, 5.798, useful_places(5.0497, 4.3174, 5.798)) == "4.3 – 5.8"
+    assert format_range(100.0, 140.0, useful_places(120, 100.0, 140.0)) == "100 – 140"
+    assert format_range(float("nan"), float("nan"), 0) == "not known"
+    assert format_measured(5.0497, useful_places(5.0497, 4.3174, 5.798)) == "5.0"
+    assert [format_error(half) for half in (419_400.4, 163.8, 3.487, 0.00123)] == [
         "419,400",
         "164",
         "3.49",

@@ -5,7 +5,8 @@ from decimal import Decimal
 import pytest
 
 from sfumato.errors import UsageError
-from sfumato.privacy.exact import format_bound, parse_exact
+from sfumato.errors.numbers import format_bound
+from sfumato.privacy.exact import parse_exact
 
 
 @pytest.mark.parametrize("text", ["1e99999999", "-1e99999999", "1e-99999999", "0." + "0" * 2000 + "1"])
@@ -28,10 +29,10 @@ def test_a_decimal_zero_may_have_any_exponent() -> None:
         (9.99951, "10", "9.999"),
         (1e-7 + 1e-12, "1.001e-07", "1e-07"),
         (0.0, "0", "0"),
-        (123456, "1.235e+05", "1.234e+05"),
+        (123456, "123500", "123400"),
         (4, "4", "4"),
     ],
 )
 def test_what_says_at_most_is_never_rounded_down(value: float, up: str, down: str) -> None:
-    assert float(format_bound(value, up=True)) == float(up) >= value * (1 - 1e-12)
-    assert float(format_bound(value, up=False)) == float(down) <= value * (1 + 1e-12)
+    assert float(format_bound(value, up=True).replace(",", "")) == float(up) >= value * (1 - 1e-12)
+    assert float(format_bound(value, up=False).replace(",", "")) == float(down) <= value * (1 + 1e-12)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.engines.spark.java import describe_java
 from sfumato.errors import SfumatoError
+from sfumato.errors.numbers import format_decimal
 from sfumato.lab.lab import open_to_read
 from sfumato.ledger.sqlite.locks import describe_old_sqlite, require_locks
 
@@ -109,7 +110,7 @@ def _check_folder(path: Path) -> Iterator[MachineCheck]:
     free = shutil.disk_usage(path).free
     state = CheckState.WARNING if free < _LITTLE else CheckState.GOOD
     fix = "free some space: a full disk refuses charges" if free < _LITTLE else ""
-    yield MachineCheck("disk", state, f"{free / 2**30:.1f} GiB free", fix)
+    yield MachineCheck("disk", state, f"{format_decimal(free / 2**30, 1)} GiB free", fix)
     incidents = path / "incidents.log"
     if incidents.exists() and incidents.stat().st_size:
         yield MachineCheck(

@@ -15,13 +15,6 @@ import numpy as np
 from sfumato import viz
 from sfumato.curator.answers.answer import NoisyAnswer
 from sfumato.curator.answers.noise_law import NoiseLaw
-from sfumato.curator.answers.numbers_shown import (
-    show_cell,
-    show_label,
-    show_number,
-    show_range,
-    useful_places,
-)
 from sfumato.curator.answers.post_processing import compute_figure, compute_linear, is_linear
 from sfumato.curator.answers.shown_groups import GroupRule
 from sfumato.curator.answers.simulated_noise import simulate_noise
@@ -29,6 +22,7 @@ from sfumato.curator.question.measurement import ChosenAggregate, has_total, lis
 from sfumato.engines.duckdb.answer_sql import Refusal, refuse_over_answer, run_over_answer
 from sfumato.engines.duckdb.origins import KNOWN, NOISY, Origin, trace_select
 from sfumato.errors import UsageError
+from sfumato.errors.numbers import format_cell, format_label, format_measured, format_range, useful_places
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -156,7 +150,7 @@ class ComputedAnswer:
         bare = any(math.isnan(low[at]) for at in known)
         keys = [self._table.column(each).to_pylist() for each in self._labels]
         return viz.bars(
-            [" · ".join(show_label(key[at]) for key in keys) if keys else name for at in known],
+            [" · ".join(format_label(key[at]) for key in keys) if keys else name for at in known],
             [float(values[at] or 0) for at in known],
             None if bare else [float(low[at]) for at in known],
             None if bare else [float(high[at]) for at in known],
@@ -172,15 +166,15 @@ class ComputedAnswer:
         for name in self.columns:
             values = self._table.column(name).slice(0, SHOWN_ROWS).to_pylist()
             if name in self._labels:
-                columns.append((name, [show_label(value) for value in values]))
+                columns.append((name, [format_label(value) for value in values]))
             elif name not in self._ends or np.isnan(self._ends[name][0]).all():
-                columns.append((name, [show_cell(value) for value in values]))
+                columns.append((name, [format_cell(value) for value in values]))
             else:
                 ends = [end[:SHOWN_ROWS].tolist() for end in self._ends[name]]
                 rows = list(zip(values, *ends, strict=True))
                 places = [useful_places(*row) for row in rows]
-                columns.append((name, list(map(show_number, values, places))))
-                ranges = [show_range(a, b, at) for (_, a, b), at in zip(rows, places, strict=True)]
+                columns.append((name, list(map(format_measured, values, places))))
+                ranges = [format_range(a, b, at) for (_, a, b), at in zip(rows, places, strict=True)]
                 columns.append(("95 % interval", ranges))
         names, cells = zip(*columns, strict=True)
         return list(names), [list(row) for row in zip(*cells, strict=True)]

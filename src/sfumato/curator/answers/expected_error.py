@@ -14,7 +14,6 @@ import numpy as np
 from sfumato.curator.answers.answer import NoisyAnswer, noise_laws
 from sfumato.curator.answers.intervals import find_choice
 from sfumato.curator.answers.noise_law import combined_half_width
-from sfumato.curator.answers.numbers_shown import show_error
 from sfumato.curator.answers.ordered.rank_error import rank_error
 from sfumato.curator.answers.post_processing import explain_by_noise, is_linear
 from sfumato.curator.answers.together.estimates import PoolEstimates
@@ -32,6 +31,7 @@ from sfumato.curator.question.measurement import (
 )
 from sfumato.curator.question.relation import Name
 from sfumato.errors import PolicyError, UsageError
+from sfumato.errors.numbers import format_error
 from sfumato.noise import QuantilesMechanism, TruncatedGeometric
 from sfumato.noise.additive import LARGEST
 from sfumato.privacy.exact import parse_positive, parse_whole
@@ -166,17 +166,17 @@ class QuestionError:
     def _error_text(self, figure: Figure, half: float | None) -> str:
         if half is not None:
             if isinstance(figure, ModeOf):
-                return f"at most {show_error(half)} rows fewer than the most frequent value"
+                return f"at most {format_error(half)} rows fewer than the most frequent value"
             if isinstance(figure, QuantileOf) and figure.is_end:
-                return f"at most {show_error(half)} rows beyond it"
+                return f"at most {format_error(half)} rows beyond it"
             if isinstance(figure, ChosenAggregate):
-                return f"about {show_error(half)} rows in rank"
-            return f"± {show_error(half)}"
+                return f"about {format_error(half)} rows in rank"
+            return f"± {format_error(half)}"
         if isinstance(figure, MeanOf) or (isinstance(figure, VarianceOf) and not figure.root):
             # The error of an average is about that of its sum, spread over the rows; those are not known yet.
             at = self.plan.sums(figure)[0]
             width = combined_half_width([(float(self.plan.summands[at].step), self._laws[at])], _SHOWN)
-            return f"± {show_error(float(width.max()))} / rows of the group"
+            return f"± {format_error(float(width.max()))} / rows of the group"
         if isinstance(figure, _OF_ROWS):
             return 'depends on the rows of the group: given={"n": …}'
         return "known only with the answer"

@@ -7,8 +7,8 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sfumato import viz
+from sfumato.errors.numbers import format_number, format_remaining
 from sfumato.privacy.account import NOTHING
-from sfumato.privacy.exact import format_remaining
 from sfumato.privacy.risk import describe_weak_query
 
 if TYPE_CHECKING:
@@ -179,6 +179,6 @@ class Quote:
         uses = "" if self.free else self.expected.shared_by()
         return [
             *((("shared by", uses),) if uses else ()),
-            *(() if self.slot is None else (("replies", f"after {self.slot:g} s"),)),
+            *(() if self.slot is None else (("replies", f"after {format_number(self.slot, 6)} s"),)),
             *self.expected.facts(),
         ]

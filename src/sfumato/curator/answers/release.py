@@ -29,14 +29,6 @@ from sfumato.curator.answers.computed import (
     simulate_rows,
 )
 from sfumato.curator.answers.intervals import choice_interval, column_type, find_choice
-from sfumato.curator.answers.numbers_shown import (
-    show_cell,
-    show_error,
-    show_label,
-    show_number,
-    show_range,
-    useful_places,
-)
 from sfumato.curator.answers.ordered.rank_error import rank_note
 from sfumato.curator.answers.post_processing import (
     compute_at,
@@ -54,6 +46,14 @@ from sfumato.curator.question.measurement import ChosenAggregate
 from sfumato.curator.question.relation import Name
 from sfumato.engines.arrow import build_array
 from sfumato.errors import UsageError
+from sfumato.errors.numbers import (
+    format_cell,
+    format_error,
+    format_label,
+    format_measured,
+    format_range,
+    useful_places,
+)
 from sfumato.privacy.exact import parse_interval_level
 
 if TYPE_CHECKING:
@@ -463,7 +463,7 @@ class Release:
         columns: list[tuple[str, list[str]]] = []
         for name, values in shown.items():
             if name in self._labels:
-                columns.append((name, [show_label(value) for value in values]))
+                columns.append((name, [format_label(value) for value in values]))
             else:
                 low, high = ends[name]
                 columns += self._shown_number(name, values, low[:SHOWN_ROWS], high[:SHOWN_ROWS])
@@ -476,16 +476,16 @@ class Release:
         """Return a column with a number, and after it one with its error or interval, if it has any."""
         figure = self._plan.question.figures[name]
         if isinstance(figure, ChosenAggregate):
-            return [(name, [show_cell(value) for value in values]), *self._shown_choice(name, figure)]
+            return [(name, [format_cell(value) for value in values]), *self._shown_choice(name, figure)]
         rows = list(zip(values, low.tolist(), high.tolist(), strict=True))
         places = [useful_places(*row) for row in rows]
-        numbers = (name, list(map(show_number, values, places)))
+        numbers = (name, list(map(format_measured, values, places)))
         # One ± says it all where every group has the same error; else each group has an interval.
         if is_linear(figure):
-            return [numbers, ("± 95 %", [show_error((b - a) / 2) for _, a, b in rows])]
+            return [numbers, ("± 95 %", [format_error((b - a) / 2) for _, a, b in rows])]
         return [
             numbers,
-            ("95 % interval", [show_range(a, b, at) for (_, a, b), at in zip(rows, places, strict=True)]),
+            ("95 % interval", [format_range(a, b, at) for (_, a, b), at in zip(rows, places, strict=True)]),
         ]
 
     def _shown_choice(self, name: str, figure: ChosenAggregate) -> list[tuple[str, list[str]]]:
@@ -497,7 +497,9 @@ class Release:
             build_array(low, self._types[name]).to_pylist(),
             build_array(high, self._types[name]).to_pylist(),
         )
-        return [("95 % interval", [f"{show_cell(a)} – {show_cell(b)}" for a, b in zip(*ends, strict=True)])]
+        return [
+            ("95 % interval", [f"{format_cell(a)} – {format_cell(b)}" for a, b in zip(*ends, strict=True)])
+        ]
 
     def _notes(self) -> list[str]:
         """Return the lines below the table: ranks, the price, and where the caveats are."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sfumato.curator.plan.priced import NO_CHARGE
+from sfumato.errors.numbers import format_cell, format_decimal, format_share
 from sfumato.privacy.risk import event_success
 
 if TYPE_CHECKING:
@@ -55,7 +56,11 @@ class Receipt:
             "charged": self.charged,
             "replayed": self.replayed,
             # As a text, like every number of a receipt that is not whole, and rounded up.
-            **({} if self.guess is None else {"guess": f"{math.ceil(self.guess * 10_000) / 10_000:.4f}"}),
+            **(
+                {}
+                if self.guess is None
+                else {"guess": format_decimal(math.ceil(self.guess * 10_000) / 10_000, 4)}
+            ),
             **({} if self.signed is None else {"signed": self.signed}),
         }
 
@@ -63,7 +68,10 @@ class Receipt:
         """Return how often someone can be right who guesses by this answer whether a unit is in the data."""
         if self.guess is None:
             return "how often a guess by this answer alone can be right does not follow from its price"
-        return f"by this answer alone, a 50:50 guess about one {self.unit} is right at most {self.guess:.1%}"
+        return (
+            f"by this answer alone, a 50:50 guess about one {self.unit} "
+            f"is right at most {format_share(self.guess)}"
+        )
 
     def sentence(self) -> str:
         """Return what was charged, and where it is written."""
@@ -87,8 +95,8 @@ class NoisyFigure:
         return float(self.value)
 
     def __str__(self) -> str:
-        span = "" if self.low is None else f"  ({_short(self.low)} to {_short(self.high)} at 95 %)"
-        return f"{_short(self.value)}{span}\n{self.receipt.sentence()}"
+        span = "" if self.low is None else f"  ({format_cell(self.low)} to {format_cell(self.high)} at 95 %)"
+        return f"{format_cell(self.value)}{span}\n{self.receipt.sentence()}"
 
     __repr__ = __str__
 
@@ -113,7 +121,7 @@ class ChosenRange:
         return promise
 
     def __str__(self) -> str:
-        return f"{_short(self.low)} to {_short(self.high)}\n{self.receipt.sentence()}"
+        return f"{format_cell(self.low)} to {format_cell(self.high)}\n{self.receipt.sentence()}"
 
     __repr__ = __str__
 
@@ -150,7 +158,3 @@ def point_to_caveats(caveats: tuple[str, ...]) -> list[str]:
     line = "Intervals cover the noise. Truncation and clipping can add bias: see r.caveats"
     estimates = [text for text in caveats if text.startswith("Estimated bias")]
     return [*estimates, line] if caveats else []
-
-
-def _short(value: Any) -> str:
-    return f"{value:,.6g}" if isinstance(value, int | float) else str(value)

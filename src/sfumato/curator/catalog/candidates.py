@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from sfumato.curator.catalog.columns import STEPS, NumberColumn, choose_exponent
 from sfumato.errors import UsageError
-from sfumato.privacy.exact import format_short, parse_positive
+from sfumato.errors.numbers import format_number
+from sfumato.privacy.exact import parse_positive
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,7 +44,7 @@ def list_row_candidates(choice: BoundChoice) -> tuple[int, ...]:
         raise UsageError(
             "SF-C233",
             "up_to must be from 2 to a million for rows of a unit.",
-            got=format_short(choice.up_to or MOST_ROWS),
+            got=format_number(choice.up_to or MOST_ROWS),
             try_="sf.choose(epsilon=0.05, up_to=1000)",
         )
     return list_counts(most)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from sfumato.privacy.exact import format_short, format_size
+from sfumato.errors.numbers import format_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -31,14 +31,14 @@ class ChosenBound:
 
     def describe(self, unit: str | None) -> str:
         """Return the choice in a sentence."""
-        shown = list(map(format_size, self.bound))
+        shown = [format_number(each, 12) for each in self.bound]
         whom = "rows" if unit is None else f"{unit}s"
         if self.column is None:
             what, lies = f"max_rows = {shown[0]}", f"with more rows: {self.beyond}"
         else:
             what, lies = f"The bounds {shown[0]} and {shown[1]} of '{self.column}'", f"outside: {self.beyond}"
         verb = "was" if self.column is None else "were"
-        price = f"ε = {format_short(self.epsilon)}, entry {self.entry}"
+        price = f"ε = {format_number(self.epsilon)}, entry {self.entry}"
         return f"{what} {verb} chosen privately ({price}); {whom} {lies}."
 
     def holds_in(self, protects: Protected, columns: Mapping[str, DeclaredColumn]) -> bool:

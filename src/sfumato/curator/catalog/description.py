@@ -15,7 +15,7 @@ from sfumato.curator.catalog.calendar import SECONDS
 from sfumato.curator.catalog.columns import DateColumn, ListedColumn, NumberColumn, TextColumn, kind_of_value
 from sfumato.curator.catalog.domains import FreeTexts, Listed, Numbers, Periods
 from sfumato.curator.catalog.unbounded import HasNoBounds
-from sfumato.privacy.exact import format_short
+from sfumato.errors.numbers import format_number
 from sfumato.privacy.units import Unit
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def describe_values(column: DeclaredColumn) -> str:
     """Return the values that a column may have, in words."""
     match column:
         case NumberColumn():
-            low, high, step = map(format_short, (column.low, column.high, column.step))
+            low, high, step = map(_write, (column.low, column.high, column.step))
             return f"between {low} and {high}, in steps of {step}"
         case DateColumn():
             return f"between {column.low} and {column.high}, to the {column.unit}"
@@ -66,7 +66,7 @@ def describe_missing(column: DeclaredColumn) -> str:
         return "stay NULL"
     if column.nullable is False:
         return "do not occur"
-    return f"count as {format_short(value) if isinstance(value, Fraction) else value}"
+    return f"count as {_write(value) if isinstance(value, Fraction) else value}"
 
 
 def describe_protection(table: Table) -> str:
@@ -86,8 +86,8 @@ def describe_domain(domain: Domain) -> tuple[str, str]:
     """Return the type of the values of a domain and which they are, in words."""
     match domain:
         case Numbers():
-            low, high = (format_short(domain.value_at(end)) for end in (domain.low, domain.high))
-            return "number", f"between {low} and {high}, in steps of {format_short(domain.step)}"
+            low, high = (_write(domain.value_at(end)) for end in (domain.low, domain.high))
+            return "number", f"between {low} and {high}, in steps of {format_number(domain.step)}"
         case Periods():
             ends = f"between {domain.value_at(domain.low)} and {domain.value_at(domain.high)}"
             return "timestamp" if domain.unit in SECONDS else "date", f"{ends}, to the {domain.unit}"
@@ -282,3 +282,8 @@ def align_cells(lines: list[tuple[str, ...]]) -> list[str]:
         "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
         for line in lines
     ]
+
+
+def _write(declared: Fraction) -> str:
+    """Return a declared number with all of its digits, unless it has very many."""
+    return format_number(declared, 12)

@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from sfumato.errors import PolicyError, UsageError
+from sfumato.errors.numbers import format_decimal
 from sfumato.files.disk_errors import name_disk_errors
 
 if TYPE_CHECKING:
@@ -69,6 +70,6 @@ def _erase_read(catalog: Catalog, engine: EngineRouter, snapshot: str, patience:
     raise PolicyError(
         "SF-C137",
         "The change is made, but a question still reads the rows that it replaced or dropped.",
-        why=f"it could not be ended within {_ENDING:.0f} seconds",
+        why=f"it could not be ended within {format_decimal(_ENDING, 0)} seconds",
         try_="end the process that asks; the next change erases these rows",
     )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.curator.plan.work import rows_per_unit
 from sfumato.errors import PolicyError
+from sfumato.errors.numbers import format_decimal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -72,8 +73,8 @@ def choose_slot(plan: Plan[Any, Any]) -> float:
     raise PolicyError(
         "SF-Q190",
         "This question takes too long for a hostile session; nothing was charged.",
-        expected=f"{expected:,.0f} s",
-        most=f"{reading_time(LADDER[-1]):,.0f} s",
+        expected=f"{format_decimal(expected, 0)} s",
+        most=f"{format_decimal(reading_time(LADDER[-1]), 0)} s",
         try_="a simpler question; or the steward declares a shorter pace: lab.set_pace(…)",
     )
 

@@ -14,7 +14,7 @@ from sfumato.engines.program import CountedUnits
 from sfumato.engines.rows import Scan, UnitSizes, list_scans
 from sfumato.engines.used_columns import find_used
 from sfumato.engines.values import Every
-from sfumato.privacy.exact import format_size
+from sfumato.errors.numbers import format_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -99,7 +99,7 @@ def lucky() -> Caveat:
 def clipped_units(unit: str | None, limit: Fraction, *, grouped: bool) -> Caveat:
     """Say what a unit adds to a sum, or to that of each group, at most."""
     each = " in each group" if grouped else ""
-    return Caveat(f"What one {unit} adds is clipped to {format_size(limit)}{each}")
+    return Caveat(f"What one {unit} adds is clipped to {format_number(limit, 12)}{each}")
 
 
 def estimated_bias(bias: str) -> Caveat:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato.curator.plan.sensitivity import SumSensitivity
 from sfumato.errors import PolicyError, UsageError
 from sfumato.errors.checked import checked, require_field
+from sfumato.errors.numbers import format_number
 from sfumato.noise import GaussianNoise, LaplaceNoise
 from sfumato.privacy.calibration import (
     gaussian_sigma,
@@ -21,7 +22,7 @@ from sfumato.privacy.calibration import (
     share_sigma,
 )
 from sfumato.privacy.canonical import written_by
-from sfumato.privacy.exact import format_short, parse_exact, parse_positive
+from sfumato.privacy.exact import parse_exact, parse_positive
 from sfumato.privacy.risk import epsilon_for_risk
 from sfumato.privacy.sensitivity import root_up
 
@@ -157,8 +158,8 @@ class PureSpend:
         return self.epsilon * part
 
     def __str__(self) -> str:
-        return self.words or f"ε = {format_short(self.epsilon)}" + (
-            f", δ = {format_short(self.delta)}" if self.delta else ""
+        return self.words or f"ε = {format_number(self.epsilon)}" + (
+            f", δ = {format_number(self.delta)}" if self.delta else ""
         )
 
 
@@ -268,8 +269,8 @@ def _parse_amounts(amounts: Mapping[str, Any], needs: Needs, allowed: Callable[[
 def _by_risk(risk: Any) -> PureSpend:
     """Return the spend at which no guess from 50:50 is right more often than this."""
     epsilon = epsilon_for_risk(risk)
-    hundred = format_short(100 * parse_exact(risk, "risk"))
-    return PureSpend(epsilon, words=f"ε = {format_short(epsilon)}, at most {hundred} of 100 guesses right")
+    hundred = format_number(100 * parse_exact(risk, "risk"))
+    return PureSpend(epsilon, words=f"ε = {format_number(epsilon)}, at most {hundred} of 100 guesses right")
 
 
 def _for_keys(needs: Needs, chosen: Spend) -> Spend:
@@ -290,7 +291,7 @@ def _approximate(epsilon: Fraction, delta: Fraction, needs: Needs) -> Spend:
     For keys, δ is theirs. For sums alone it is the least Gaussian noise that is (ε, δ)-private. With choices,
     it is what their Rényi curves allow together, unless pure ε makes sharper choices.
     """
-    words = f"ε = {format_short(epsilon)}, δ = {format_short(delta)}"
+    words = f"ε = {format_number(epsilon)}, δ = {format_number(delta)}"
     multiplier = parse_exact(gaussian_sigma(epsilon, delta), "sigma")  # refuses a δ that is none
     if needs.keys:
         return PureSpend(epsilon, delta)
@@ -305,12 +306,12 @@ def _approximate(epsilon: Fraction, delta: Fraction, needs: Needs) -> Spend:
 
 def _concentrated(rho: Fraction) -> Spend:
     """Return the Gaussian spend of this ρ = 1 / (2·multiplier²)."""
-    return GaussianSpend(root_up(1 / (2 * rho)), f"ρ = {format_short(rho)}")
+    return GaussianSpend(root_up(1 / (2 * rho)), f"ρ = {format_number(rho)}")
 
 
 def _share(allowed: Allowance, share: Fraction, needs: Needs) -> Spend:
     """Return the spend with the smaller expected error among those that use this share of the budget."""
-    words = f"{format_short(share * 100)} % of the budget"
+    words = f"{format_number(share * 100)} % of the budget"
     budget, limits = allowed.budget, allowed.caps
     pure = PureSpend(share_epsilon(budget, share, limits), words=words)
     if needs.keys:

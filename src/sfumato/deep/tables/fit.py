@@ -30,6 +30,7 @@ from sfumato.deep.tables.quote import TrainingQuote
 from sfumato.engines.rows import Scan
 from sfumato.engines.values import Every
 from sfumato.errors import PolicyError, UsageError
+from sfumato.errors.numbers import format_number
 from sfumato.noise.audit_hook import unobserved
 from sfumato.oracle.one_run import charge_as_one_run, choose_offer
 from sfumato.oracle.over_tables import check_column_names, describe_unit, lower_private_table
@@ -37,7 +38,7 @@ from sfumato.oracle.row_kernels import price_kernel, spread_rows
 from sfumato.oracle.row_layout import RowLayout, list_figures
 from sfumato.oracle.table_blocks import limit_rows
 from sfumato.oracle.table_features import declare_features
-from sfumato.privacy.exact import format_short, parse_exact, parse_whole
+from sfumato.privacy.exact import parse_exact, parse_whole
 from sfumato.privacy.neighbours import Neighbours
 
 if TYPE_CHECKING:
@@ -223,7 +224,7 @@ class _FeatureRules:
 
 def _write_spend(trainer: Trainer, multiplier: float) -> GaussianSpend:
     epsilon, delta = parse_exact(trainer.epsilon, "epsilon"), parse_exact(trainer.delta, "delta")
-    words = f"ε = {format_short(epsilon)}, δ = {format_short(delta)} for all steps"
+    words = f"ε = {format_number(epsilon)}, δ = {format_number(delta)} for all steps"
     return GaussianSpend(parse_exact(multiplier, "multiplier"), words)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sfumato import viz
-from sfumato.privacy.exact import format_remaining
+from sfumato.errors.numbers import format_number, format_remaining
 
 if TYPE_CHECKING:
     from sfumato.curator.payer import Standing
@@ -70,13 +70,16 @@ class TrainingQuote(viz.NamedLines):
             if self.as_one
             else "by the filters of the account"
         )
-        price = f"ε = {self.charged:.4g}, δ = {promised.delta:.3g}, {way}"
+        price = f"ε = {format_number(self.charged)}, δ = {format_number(promised.delta, 3)}, {way}"
         return [
             ("price", self._say_free() or price),
-            ("by itself", f"ε = {self.alone:.4g} at the same δ, as a run that is fixed in advance"),
+            (
+                "by itself",
+                f"ε = {format_number(self.alone)} at the same δ, as a run that is fixed in advance",
+            ),
             ("protects", promised.unit),
             ("run", f"{self.steps:,} steps for {self.units:,} declared units"),
-            ("noise", f"{self.multiplier:.4g} clipping norms on every sum"),
+            ("noise", f"{format_number(self.multiplier)} clipping norms on every sum"),
             ("remaining before", f"ε = {format_remaining(standing.left)}"),
             ("remaining after", left),
         ]

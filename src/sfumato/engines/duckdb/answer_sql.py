@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import UsageError
+from sfumato.errors.numbers import format_number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -91,7 +92,7 @@ def refuse_over_answer(refusal: Refusal) -> UsageError:
         return UsageError(
             "SF-Q162",
             "This took too long, or needed too much memory.",
-            why=f"SQL over an answer has {SECONDS:g} s and {MOST_BYTES // 2**20} MiB",
+            why=f"SQL over an answer has {format_number(SECONDS, 6)} s and {MOST_BYTES // 2**20} MiB",
             try_="r.to_arrow(), and your own tool",
         )
     reason = " ".join(refusal.reason.split("\n\n")[0].split())

@@ -11,10 +11,11 @@ from sfumato.curator.answers.quote import Quote
 from sfumato.curator.payer import find_kept
 from sfumato.curator.plan.spend import PureSpend
 from sfumato.errors import BudgetError, UsageError
+from sfumato.errors.numbers import format_bound
 from sfumato.lab.bounds.choosing import MOST_UNITS, count_noise
 from sfumato.lab.bounds.tuning import PickedBounds, TuningPlan
 from sfumato.privacy.bound_choice import QUESTIONS_EACH
-from sfumato.privacy.exact import format_bound, parse_positive
+from sfumato.privacy.exact import parse_positive
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -118,7 +119,7 @@ class Tuning(Measure[PickedBounds]):
 
     def _too_little_error(self, plan: PricedTuning, asked: QuestionPlan) -> BudgetError:
         standing = self._payer.standing(plan)
-        rest = format_bound(float(standing.left_after or 0), up=False)
+        rest = format_bound(float(standing.left_after or 0), up=False).replace(",", "")
         return BudgetError(
             "SF-B105",
             "Tuning would leave too little for the question itself, so nothing was charged.",

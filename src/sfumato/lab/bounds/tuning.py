@@ -32,9 +32,9 @@ from sfumato.curator.question.measurement import (
 )
 from sfumato.curator.question.relation import FunctionCall, Literal, Name, UnitAggregate
 from sfumato.errors import PolicyError
+from sfumato.errors.numbers import format_number
 from sfumato.lab.bounds.choosing import count_noise
 from sfumato.lab.bounds.contributions import UnitTotals, find_only_sum
-from sfumato.privacy.exact import format_size
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -71,13 +71,16 @@ class PickedBounds:
         what = "rows" if self.clip is None else "the sum"
         if not self.total:
             return "unknown: no unit was seen"
-        return f"about {min(100 * self.lost / self.total, 100):.2g} % of {what} left out, by noisy counts"
+        return (
+            f"about {format_number(min(100 * self.lost / self.total, 100), 2)} "
+            f"% of {what} left out, by noisy counts"
+        )
 
     def __str__(self) -> str:
         groups = "" if self.groups == 1 else f" in each of at most {self.groups} groups"
         if self.clip is None:
             return f"At most {self.rows} row{'' if self.rows == 1 else 's'} of a unit{groups}"
-        return f"A unit adds at most {format_size(self.clip)}{groups}"
+        return f"A unit adds at most {format_number(self.clip, 12)}{groups}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return all of it, ready for JSON."""

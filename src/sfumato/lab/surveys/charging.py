@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 
 from sfumato.curator.payer import population_account
 from sfumato.errors import LedgerError
+from sfumato.errors.numbers import format_number
 from sfumato.ledger import Charge
 from sfumato.privacy.account import NAT, price
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.canonical import canonical_json
-from sfumato.privacy.exact import format_short
 from sfumato.privacy.neighbours import REPLACE_ONE
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def _make_charge(terms: SurveyTerms, identity: str, number: int) -> Charge:
             "question": terms.question,
             "survey": terms.name,
             "round": number,
-            "spend": f"ε = {format_short(terms.epsilon)} for each person who answers",
+            "spend": f"ε = {format_number(terms.epsilon)} for each person who answers",
             "event": event.to_dict(),
         },
         key=f"round {number} of survey {identity}",

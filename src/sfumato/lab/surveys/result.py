@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato import viz
 from sfumato.errors import UsageError
+from sfumato.errors.numbers import format_share
 from sfumato.local.estimate import Estimate
 from sfumato.viz.tables import definition_table
 
@@ -134,9 +135,15 @@ class SurveyResult:
         lines = [("survey", f"{self.terms.name}, round {self.round} of at most {self.terms.asks}, {state}")]
         lines += [("question", self.terms.question), ("answers", self.response_sentence)]
         for choice, share, low, high in self.list_rows():
-            shown = f"{share:.1%} (95 %: {low:.1%} to {high:.1%} of those who answered)"
+            shown = (
+                f"{format_share(share)} (95 %: {format_share(low)} to "
+                f"{format_share(high)} of those who answered)"
+            )
             if self.missing:
                 least, most = self.widest(choice)
-                shown += f"; {least:.1%} to {most:.1%} of all invited, whatever the others would say"
+                shown += (
+                    f"; {format_share(least)} to {format_share(most)} of "
+                    "all invited, whatever the others would say"
+                )
             lines.append((choice, shown))
         return lines

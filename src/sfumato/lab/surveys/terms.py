@@ -10,9 +10,10 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import UsageError
+from sfumato.errors.numbers import format_number
 from sfumato.lab.surveys.levels import find_level, parse_survey_epsilon
 from sfumato.local.response import RandomizedResponse
-from sfumato.privacy.exact import format_short, parse_whole, require_bool
+from sfumato.privacy.exact import parse_whole, require_bool
 from sfumato.privacy.risk import guess_success
 
 if TYPE_CHECKING:
@@ -191,11 +192,11 @@ def _parse_asks(asks: Any) -> int:
 
 def _tenths_in_100(chance: float) -> str:
     """Return how often something happens at most, rounded up."""
-    return f"{math.ceil(1000 * chance) / 10:g} times in 100"
+    return f"{format_number(math.ceil(1000 * chance) / 10, 6)} times in 100"
 
 
 def _chance(chance: Fraction) -> str:
     """Return a chance as a small fraction where it is one, else in per cent."""
     if chance.denominator <= 100:
         return f"{chance.numerator}/{chance.denominator}"
-    return f"{format_short(100 * chance)} %"
+    return f"{format_number(100 * chance)} %"

@@ -14,6 +14,7 @@ from sfumato import viz
 from sfumato.curator.catalog.columns import ListedColumn
 from sfumato.curator.catalog.description import align_cells, describe_missing, name_type
 from sfumato.errors import StewardWarning, UsageError
+from sfumato.errors.numbers import format_decimal, format_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -233,4 +234,4 @@ def _part(count: int, of: int, noun: str = "") -> str:
     share = 100 * count / of
     if count < of and share > 99:
         return f"{said} (over 99 %)"
-    return f"{said} ({share:.0f} %)" if share >= 1 else f"{said} ({share:.1g} %)"
+    return f"{said} ({format_decimal(share, 0)} %)" if share >= 1 else f"{said} ({format_number(share, 1)} %)"

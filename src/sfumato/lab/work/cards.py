@@ -12,9 +12,9 @@ from fractions import Fraction
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
+from sfumato.errors.numbers import format_decimal, format_number
 from sfumato.privacy.conversion import renyi_epsilon
 from sfumato.privacy.events import Event, Sequential
-from sfumato.privacy.exact import format_short
 from sfumato.privacy.neighbours import Neighbours
 from sfumato.privacy.risk import event_success
 
@@ -185,7 +185,8 @@ def write_card(card: Mapping[str, Any]) -> str:
     shown = {
         "unit of protection": card["unit_of_protection"],
         "neighbours": card["neighbours"] or "none: nothing was charged",
-        "ε": f"{card['epsilon']:.6g}" + ("" if card["delta"] == 0 else f" at δ = {card['delta']:.3g}"),
+        "ε": format_number(card["epsilon"], 6)
+        + ("" if card["delta"] == 0 else f" at δ = {format_number(card['delta'], 3)}"),
         "mechanisms": ", ".join(card["mechanisms"]) or "none",
         "composition": card["composition"],
         "budget of the population": _say_budget(card["budget_of_the_population"]),
@@ -246,7 +247,7 @@ def _say_neighbours(neighbours: Neighbours | None) -> str:
 
 
 def _say_price(epsilon: float, delta: float) -> str:
-    return f"ε = {epsilon:.6g}" + ("" if delta == 0 else f" at δ = {delta:.3g}")
+    return f"ε = {format_number(epsilon)}" + ("" if delta == 0 else f" at δ = {format_number(delta, 3)}")
 
 
 def _say_total(budget: Budget | None) -> str:
@@ -263,7 +264,7 @@ def _say_risk(facts: PublicationFacts) -> str:
         return ""
     return (
         "By this release alone, someone who is 50:50 unsure whether a unit is in the table is right at most "
-        f"{math.ceil(min(1.0, guess) * 1000 - 1e-9) / 10:.1f} times in 100."
+        f"{format_decimal(math.ceil(min(1.0, guess) * 1000 - 1e-9) / 10, 1)} times in 100."
     )
 
 
@@ -275,7 +276,7 @@ def _say_budget(fields: Mapping[str, str] | None) -> str:
     if fields is None:
         return "none"
     epsilon, delta = Fraction(fields["epsilon"]), Fraction(fields["delta"])
-    return f"ε = {format_short(epsilon)}" + (f", δ = {format_short(delta)}" if delta else "")
+    return f"ε = {format_number(epsilon)}" + (f", δ = {format_number(delta)}" if delta else "")
 
 
 def escape_markup(text: str) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import UsageError
+from sfumato.errors.numbers import format_number, format_share
 from sfumato.privacy.account import NOTHING, Cost
 
 if TYPE_CHECKING:
@@ -50,9 +51,14 @@ class PopulationTotal:
 
     def __str__(self) -> str:
         after = (
-            "not enough is left" if self.left_after is None else f"ε = {self.left_after:.4g} left afterwards"
+            "not enough is left"
+            if self.left_after is None
+            else f"ε = {format_number(self.left_after)} left afterwards"
         )
-        return f"{self.population}: {self.share:.1%} of the budget, ε = {self.left:.4g} left now, {after}"
+        return (
+            f"{self.population}: {format_share(self.share)} of the budget, "
+            f"ε = {format_number(self.left)} left now, {after}"
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the facts, ready for JSON."""

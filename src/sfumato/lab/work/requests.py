@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 from sfumato.curator.catalog.grants import find_quota_holder
 from sfumato.curator.payer import REVOKED, quota_account
 from sfumato.errors import PolicyError, UsageError
+from sfumato.errors.numbers import format_number
 from sfumato.lab.analysts import grant_quota, require_analyst_name
 from sfumato.lab.budget_view import list_blocks, list_populations
 from sfumato.ledger.api import parse_account
 from sfumato.ledger.chain import require_utf8
 from sfumato.privacy.budget import Budget
-from sfumato.privacy.exact import format_short
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -312,8 +312,8 @@ def _require_open(fields: Fields | None, number: int) -> Fields:
 def _say(budget: Budget | None) -> str:
     if budget is None:
         return "nothing"
-    return f"ε = {format_short(budget.epsilon)}" + (
-        f" and δ = {format_short(budget.delta)}" if budget.delta else ""
+    return f"ε = {format_number(budget.epsilon)}" + (
+        f" and δ = {format_number(budget.delta)}" if budget.delta else ""
     )
 
 

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import BudgetError, UsageError
+from sfumato.errors.numbers import format_number
 from sfumato.ledger import Charge, SqliteLedger
 from sfumato.privacy.account import left, price
 from sfumato.privacy.budget import SIDE_SHARE, Budget
 from sfumato.privacy.events import Sequential
-from sfumato.privacy.exact import format_short
 from sfumato.privacy.neighbours import ADD_REMOVE, common_relation
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class Account:
             raise BudgetError(
                 "SF-B101",
                 "Not enough privacy budget for this fit.",
-                left=f"one question of up to ε = {format_short(self.left)}",
+                left=f"one question of up to ε = {format_number(self.left)}",
                 try_="fewer fits, or less for each",
             )
 
@@ -110,5 +110,5 @@ class Account:
         return Account, (str(self._path),)
 
     def __repr__(self) -> str:
-        left, total = format_short(self.left), format_short(self.budget.epsilon)
+        left, total = format_number(self.left), format_number(self.budget.epsilon)
         return f"Account({self._path.name!r}, ε = {left} left of {total})"

@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from sfumato.errors import UsageError
+from sfumato.errors.numbers import format_number
 from sfumato.noise.additive import LARGEST, SMALLEST
 from sfumato.noise.bodies.shaped import JointNoise
 from sfumato.noise.laplace import draw_rounded_laplace
 from sfumato.noise.sampling.wishart import wishart_sampler
 from sfumato.privacy.canonical import tagged
-from sfumato.privacy.exact import format_short, parse_positive, parse_whole
+from sfumato.privacy.exact import parse_positive, parse_whole
 
 if TYPE_CHECKING:
     from sfumato.noise.sampling.bits import BitSource
@@ -62,7 +63,7 @@ class MatrixNoise(JointNoise):
             raise UsageError(
                 "SF-N631",
                 "Noise for this matrix cannot be drawn exactly.",
-                got=f"{self.size} entries, scale {format_short(self.scale)}",
+                got=f"{self.size} entries, scale {format_number(self.scale)}",
                 allowed=f"up to {MOST_ENTRIES} entries, and a scale from 1/1000 to 2^80",
                 try_="fewer features, or a larger epsilon",
             )

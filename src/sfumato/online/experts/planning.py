@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from sfumato.errors import UsageError
+from sfumato.errors.numbers import format_number
 from sfumato.online.experts.lazy import LazyMajority
 from sfumato.online.experts.leader import NoisyLeader
 from sfumato.online.experts.rates import require_within
@@ -93,7 +94,7 @@ def _plan_best(facts: Facts) -> Planned:
     methods = _plan_possible(names, facts)
     bounds = {name: float(method.bounds(np.array(facts.horizon))) for name, method in methods.items()}
     best = min(bounds, key=bounds.__getitem__)
-    listed = ", ".join(f"{name} {bound / facts.horizon:.3g}" for name, bound in bounds.items())
+    listed = ", ".join(f"{name} {format_number(bound / facts.horizon, 3)}" for name, bound in bounds.items())
     return Planned(
         best,
         methods[best],

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from sfumato.errors import UsageError
+from sfumato.errors.numbers import format_number
 from sfumato.privacy import gaussian
 from sfumato.privacy.events import (
     ApproxDP,
@@ -333,7 +334,9 @@ def _one_way(noise: str, scale: float, rate: float, grid: LossGrid, way: str) ->
 
 def _require_narrow(epsilon: Fraction) -> None:
     if epsilon > WIDEST:
-        raise UsageError("SF-N314", "An event's ε is too large to be composed.", most=f"{WIDEST:g}")
+        raise UsageError(
+            "SF-N314", "An event's ε is too large to be composed.", most=format_number(WIDEST, 6)
+        )
 
 
 def gaussian_mu(event: Event) -> float | None:

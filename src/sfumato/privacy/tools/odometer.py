@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from sfumato.errors.numbers import format_bound, format_number, pad_decimals
 from sfumato.privacy.account import NAT, ORDERS
-from sfumato.privacy.exact import format_bound, pad_decimals
 from sfumato.privacy.gaussian_costs import RESERVES, find_level, find_share
 
 if TYPE_CHECKING:
@@ -37,15 +37,15 @@ class Odometer:
     def brief(self) -> str:
         """Return what was spent, without the proof's name."""
         if math.isinf(self.epsilon):
-            return f"spent: more than can be proven at δ = {self.delta:.3g}"
+            return f"spent: more than can be proven at δ = {format_number(self.delta, 3)}"
         spent = pad_decimals(format_bound(self.epsilon, up=True), 2)
-        return f"spent: ε = {spent}" + (f" at δ = {self.delta:.3g}" if self.delta else "")
+        return f"spent: ε = {spent}" + (f" at δ = {format_number(self.delta, 3)}" if self.delta else "")
 
     def __str__(self) -> str:
         if math.isinf(self.epsilon):
-            return f"spent so far: more than can be proven at δ = {self.delta:.3g}"
-        delta = f" at δ = {self.delta:.3g}" if self.delta else ""
-        return f"spent so far: ε = {self.epsilon:.4g}{delta}, by {self.proven_by} ({MEANING})"
+            return f"spent so far: more than can be proven at δ = {format_number(self.delta, 3)}"
+        delta = f" at δ = {format_number(self.delta, 3)}" if self.delta else ""
+        return f"spent so far: ε = {format_number(self.epsilon)}{delta}, by {self.proven_by} ({MEANING})"
 
     __repr__ = __str__
 
@@ -91,7 +91,10 @@ def _list_readings(budget: Budget, caps: Caps, spent: Cost) -> Iterator[tuple[Fr
     for order, total, cap in zip(ORDERS, spent.renyi, caps.renyi, strict=True):
         # With the same share of δ the cap of an order is ε and a constant.
         if cap >= 0:
-            yield budget.epsilon - Fraction(cap - total, NAT), f"the Rényi filter of order {order:g}"
+            yield (
+                budget.epsilon - Fraction(cap - total, NAT),
+                f"the Rényi filter of order {format_number(order, 6)}",
+            )
     if caps.gaussian is not None and spent.gaussian is not None:
         reserve = RESERVES[caps.gaussian.place]
         share = find_share(reserve + caps.gaussian.most / NAT, float(budget.epsilon))

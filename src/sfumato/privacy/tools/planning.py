@@ -17,6 +17,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from sfumato.errors import BudgetError, UsageError
+from sfumato.errors.numbers import format_number
 from sfumato.privacy import divergences
 from sfumato.privacy.account import NAT, NOTHING, ORDERS, caps, price
 from sfumato.privacy.events import Gaussian, Laplace, Repeated, Sequential
@@ -152,8 +153,9 @@ class NoisePlan:
 
     def __str__(self) -> str:
         lines = [
-            f"{each.wish.name or f'number {place}'}: {each.kind} noise, deviation {each.deviation:.4g} "
-            f"(± {each.half_width:.4g} at 95 %)"
+            f"{each.wish.name or f'number {place}'}: {each.kind} noise, "
+            f"deviation {format_number(each.deviation)} "
+            f"(± {format_number(each.half_width)} at 95 %)"
             for place, each in enumerate(self.noises, 1)
         ]
         return "\n".join([*lines, self.sentence])
@@ -163,7 +165,7 @@ class NoisePlan:
     @property
     def sentence(self) -> str:
         """What the plan comes to, in words."""
-        pure = "" if self.cost.pure is None else f" (pure ε = {self.cost.pure / NAT:.4g})"
+        pure = "" if self.cost.pure is None else f" (pure ε = {format_number(self.cost.pure / NAT)})"
         met = "" if self.meets_wishes else "; more error than was wanted"
         return f"all within {self.budget!r}{pure}{met}"
 
@@ -260,7 +262,7 @@ class _Shape:
 
 def _shorten(value: Fraction) -> Fraction:
     """Return a number a little above, as a double that is short to write."""
-    return parse_exact(float(f"{float(value) * (1 + 2.0**-40):.12g}"), "scale")
+    return parse_exact(float(f"{format_number(float(value) * (1 + 2.0**-40), 12)}"), "scale")
 
 
 # ---- shapes of plans ---------------------------------------------------------------------------------------

@@ -8,8 +8,8 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
 from sfumato import viz
+from sfumato.errors.numbers import format_bound, format_decimal
 from sfumato.lab.remote.parameters import GENERATORS
-from sfumato.privacy.exact import format_bound
 from sfumato.server.facts.typed import read_optional_number, read_typed_number, wrong_field_error
 from sfumato.server.remote.sent_values import EvaluateJobBody, FitJobBody, SampleJobBody
 
@@ -69,7 +69,14 @@ class MeasuredCurve:
 
     def rows(self) -> list[tuple[str, ...]]:
         """Return the points as the cells of a table."""
-        return [(f"{x:.3f}", f"{y:.3f}", f"{low:.3f} to {high:.3f}") for x, y, low, high in self.points]
+        return [
+            (
+                format_decimal(x, 3),
+                format_decimal(y, 3),
+                f"{format_decimal(low, 3)} to {format_decimal(high, 3)}",
+            )
+            for x, y, low, high in self.points
+        ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from sfumato.curator.catalog.description import describe_protection
 from sfumato.curator.payer import population_account
+from sfumato.errors.numbers import format_decimal, format_number
 from sfumato.lab.budget_view import list_blocks
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.deployments import DEPLOYMENTS
-from sfumato.privacy.exact import format_short
 from sfumato.privacy.explain import WEAK, Explanation, explain
 from sfumato.privacy.graph_units import names_edges
 from sfumato.privacy.neighbours import Neighbours
@@ -199,7 +199,7 @@ def say_at_most(share: float) -> str:
     percent = min(100.0, 100 * share)
     rim = 100 - percent
     digits = 1 if rim >= 1 or rim < 1e-9 else 1 - math.floor(math.log10(rim))
-    return f"{math.ceil(percent * 10**digits - 1e-7) / 10**digits:.{digits}f}".removesuffix(".0")
+    return format_decimal(math.ceil(percent * 10**digits - 1e-7) / 10**digits, digits).removesuffix(".0")
 
 
 def count_at_most(share: float, people: int) -> int:
@@ -229,10 +229,10 @@ def _describe_population(lab: Lab, name: str, relation: Neighbours, baseline: fl
 
 
 def _say_blocks(each: Budget) -> str:
-    delta = f", δ = {format_short(each.delta)}" if each.delta else ""
+    delta = f", δ = {format_number(each.delta)}" if each.delta else ""
     return (
         "Streams that are paid for block by block come on top: for each of them at most one block's budget, "
-        f"ε = {format_short(each.epsilon)}{delta}."
+        f"ε = {format_number(each.epsilon)}{delta}."
     )
 
 
@@ -241,8 +241,8 @@ def _compare(who: str, what: str, budget: Budget, source: str, baseline: float) 
     return ComparedGuarantee(
         who,
         what,
-        format_short(budget.epsilon),
-        format_short(budget.delta) if budget.delta else "0",
+        format_number(budget.epsilon),
+        format_number(budget.delta) if budget.delta else "0",
         f"{say_at_most(told.success)} in 100",
         f"{say_at_most(bound_risk(budget.epsilon, budget.delta, baseline))} in 100",
         source,

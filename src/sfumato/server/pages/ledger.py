@@ -9,9 +9,9 @@ from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import HTMLResponse, StreamingResponse
 
 from sfumato.errors import SfumatoError
+from sfumato.errors.numbers import format_number
 from sfumato.ledger import Ledger
 from sfumato.ledger.chain import Entry, read_body
-from sfumato.privacy.exact import format_short
 from sfumato.server.access import Role, Visitor, allow
 from sfumato.server.context import ServerContext, get_context
 from sfumato.server.pages.rendering import render
@@ -151,5 +151,5 @@ def describe_entry(entry: Entry) -> EntryLine:
 def _write_terms(fields: dict[str, Any]) -> str:
     """Return the limits that an entry sets, in words."""
     budget = fields["budget"]
-    epsilon, delta = (format_short(Fraction(budget.get(name, "0"))) for name in ("epsilon", "delta"))
+    epsilon, delta = (format_number(Fraction(budget.get(name, "0"))) for name in ("epsilon", "delta"))
     return f"{fields['account']}: ε = {epsilon}" + (f", δ = {delta}" if delta != "0" else "")

@@ -8,6 +8,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 
 from sfumato import viz
 from sfumato.curator.payer import population_account
+from sfumato.errors.numbers import format_number
 from sfumato.lab.budget_view import AccountView
 from sfumato.lab.work.requests import OPEN, BudgetRequest
 from sfumato.ledger.api import parse_account
@@ -15,7 +16,7 @@ from sfumato.ledger.history import BudgetHistory, BudgetPoint
 from sfumato.server.access import Role, Visitor, allow, open_session_if_any
 from sfumato.server.context import ServerContext, get_context
 from sfumato.server.pages.release_view import list_release_lines
-from sfumato.server.pages.rendering import format_left, format_number, render
+from sfumato.server.pages.rendering import render, show_left
 from sfumato.viz import Chart
 
 router = APIRouter()
@@ -48,7 +49,7 @@ class BurnDown:
     def rows(self) -> list[tuple[str, ...]]:
         """Return the points as the cells of a table."""
         return [
-            (str(each.charges), str(each.entry or "–"), each.day or "–", format_left(each.left_epsilon))
+            (str(each.charges), str(each.entry or "–"), each.day or "–", show_left(each.left_epsilon))
             for each in self.points
         ]
 
@@ -82,10 +83,10 @@ def draw_bar(account: AccountView, promised: float, analyst: str | None) -> Budg
     population, owner = parse_account(account.name)
     spent = 1 - account.left_epsilon / account.epsilon if account.epsilon else 1.0
     reserved = min(promised, account.left_epsilon) / account.epsilon if account.epsilon else 0.0
-    left, whole = format_left(account.left_epsilon), format_number(account.epsilon)
+    left, whole = show_left(account.left_epsilon), format_number(account.epsilon)
     words = f"ε = {left} of {whole} left"
     if account.delta:
-        words += f", δ = {account.delta:.3g}"
+        words += f", δ = {format_number(account.delta, 3)}"
     if promised:
         over = " (more than is left: first come, first served)" if promised > account.left_epsilon else ""
         words += f"; ε = {format_number(promised)} of it promised to analysts{over}"

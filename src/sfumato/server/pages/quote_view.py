@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from sfumato.privacy.exact import format_bound
-from sfumato.server.pages.rendering import format_left, format_number, format_percent
+from sfumato.errors.numbers import format_bound, format_number
+from sfumato.server.pages.rendering import show_left, show_share
 
 _BIAS = "Estimated bias: "
 """How the bias of picked bounds begins, which has a line of its own here."""
@@ -55,15 +55,15 @@ def view_quote(quoted: dict[str, Any]) -> QuoteView:
         free_because=f"nothing: {quoted.get('free_because') or 'it was answered before'}",
         errors=_list_errors(quoted),
         notes=list(quoted.get("notes") or ()),
-        left="" if left is None else f"ε = {format_left(left)}",
+        left="" if left is None else f"ε = {show_left(left)}",
         left_after=""
         if after is None
-        else f"ε = {format_left(after)} ({format_percent(1 - share)} of what is left now)",
+        else f"ε = {show_left(after)} ({show_share(1 - share)} of what is left now)",
         spent_share=share,
         picked=_list_picked(quoted.get("picked")),
         warning=quoted.get("warning", ""),
         bias=[each for each in quoted.get("bias") or () if not each.startswith(_BIAS)],
-        slot="" if slot is None else f"{slot:g} s",
+        slot="" if slot is None else f"{format_number(slot, 6)} s",
         regions="; ".join(quoted.get("regions") or ()),
         why_not="" if admitted else _explain_refusal(quoted, left),
         text=str(quoted.get("text", "")),

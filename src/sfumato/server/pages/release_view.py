@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from sfumato import viz
-from sfumato.server.pages.rendering import format_number
+from sfumato.errors.numbers import format_decimal, format_number
 from sfumato.server.questions import list_releases
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ def list_receipt(answer: dict[str, Any]) -> list[tuple[str, str]]:
     lines = [(said, str(receipt[name])) for name, said in names.items() if name in receipt]
     if "guess" in receipt:
         # Rounded up, as the receipt itself is: it says "at most".
-        share = f"{math.ceil(Fraction(receipt['guess']) * 1000) / 10:.1f}"
+        share = format_decimal(math.ceil(Fraction(receipt["guess"]) * 1000) / 10, 1)
         said = f"by this answer alone, a 50:50 guess about one {receipt['unit']} is right at most {share} %"
         lines.append(("odds", f"{said} of the time"))
     return lines

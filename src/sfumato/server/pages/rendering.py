@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass
-from decimal import Decimal
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from sfumato.privacy.exact import format_bound
+from sfumato.errors.numbers import format_bound, format_number, format_share
 from sfumato.server.access import Role, Visitor
 from sfumato.server.problems import find_status
 
@@ -142,30 +141,24 @@ def make_environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.globals["static"] = address_static
-    environment.filters |= {"number": format_number, "left": format_left, "percent": format_percent}
+    environment.filters |= {"number": show_number, "left": show_left, "percent": show_share}
     environment.filters["slug"] = make_slug
     return environment
 
 
-def format_number(value: float | None) -> str:
-    """Return a number as people read it: at most four digits that matter, thousands apart."""
-    if value is None:
-        return "–"
-    whole = isinstance(value, int) or (float(value).is_integer() and abs(value) < 1e15)
-    return f"{int(value):,}" if whole else f"{float(value):,.4g}"
-
-
-def format_left(value: float) -> str:
+def show_left(value: float) -> str:
     """Return what is left of a budget, rounded down: a question of this price is not refused for rounding."""
-    text = format_bound(value, up=False)
-    return text if "e" in text else f"{Decimal(text):,}"
+    return format_bound(value, up=False)
 
 
-def format_percent(share: float) -> str:
-    """Return a share as whole per cents; what is above nothing is never shown as nothing."""
-    if 0 < share < 0.005:
-        return "under 1 %"
-    return f"{100 * share:.0f} %"
+def show_number(value: float | None) -> str:
+    """Return a number of a page; a dash if there is none."""
+    return "–" if value is None else format_number(value)
+
+
+def show_share(share: float) -> str:
+    """Return a share in whole per cent; what is above nothing is never shown as nothing."""
+    return "under 1 %" if 0 < share < 0.005 else format_share(share, 0)
 
 
 def make_slug(text: str) -> str:

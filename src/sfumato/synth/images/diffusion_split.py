@@ -10,6 +10,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from sfumato import viz
+from sfumato.errors.numbers import format_number
 from sfumato.privacy import composition
 from sfumato.privacy.account import caps, price
 from sfumato.privacy.bisection import find_smallest
@@ -86,7 +87,7 @@ class DiffusionSplit(viz.NamedLines):
 
     def list_parts(self) -> list[tuple[str, Fraction, str]]:
         """Return what is paid for, the ε that it would cost alone as a share of all, and what that buys."""
-        noise = f"{self.steps:,} steps with noise of {self.multiplier:.3g} clipping norms"
+        noise = f"{self.steps:,} steps with noise of {format_number(self.multiplier, 3)} clipping norms"
         shares = (Fraction(each) / self.epsilon for each in (self.first_epsilon, self.training_epsilon))
         return list(zip(("before training", "training"), shares, (self.bought, noise), strict=True))
 
@@ -94,8 +95,11 @@ class DiffusionSplit(viz.NamedLines):
         run = f"{self.steps:,} steps, batches of {self.batch_size:,} out of {self.rows:,}"
         way = "as one run, all of δ from the part for side δ" if self.as_one else "for all of it"
         return [
-            ("price", f"ε = {float(self.epsilon):.4g}, δ = {float(self.delta):.3g} {way}"),
-            (self.bought, f"ε = {self.first_epsilon:.4g} by itself, at the same δ"),
-            ("training", f"ε = {self.training_epsilon:.4g} by itself, at the same δ: {run}"),
-            ("noise", f"{self.multiplier:.4g} clipping norms on every sum of gradients"),
+            (
+                "price",
+                f"ε = {format_number(float(self.epsilon))}, δ = {format_number(float(self.delta), 3)} {way}",
+            ),
+            (self.bought, f"ε = {format_number(self.first_epsilon)} by itself, at the same δ"),
+            ("training", f"ε = {format_number(self.training_epsilon)} by itself, at the same δ: {run}"),
+            ("noise", f"{format_number(self.multiplier)} clipping norms on every sum of gradients"),
         ]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato.curator.gate import decode_answer
 from sfumato.curator.plan.spend import GaussianSpend
 from sfumato.errors import PolicyError
+from sfumato.errors.numbers import format_number
 from sfumato.noise.audit_hook import unobserved
 from sfumato.oracle.guarantee import IDEALISED, Guarantee
 from sfumato.oracle.one_run import (
@@ -23,7 +24,6 @@ from sfumato.oracle.one_run import (
 )
 from sfumato.oracle.over_tables import check_column_names, lower_private_table
 from sfumato.oracle.row_kernels import price_kernel
-from sfumato.privacy.exact import format_short
 from sfumato.privacy.neighbours import Neighbours
 from sfumato.synth.images.coded_rows import CodedForm
 from sfumato.synth.images.diffusion import Diffusion
@@ -107,7 +107,7 @@ def plan_diffusion(
         parts = made.plan_split(units, solve)
         kernel = made.make_kernel(parts, (numbers,), numbers, len(declared.classes), declared.bounds, sizes)
         words = (
-            f"ε = {format_short(parts.epsilon)}, δ = {format_short(parts.delta)} for moments and all steps"
+            f"ε = {format_number(parts.epsilon)}, δ = {format_number(parts.delta)} for moments and all steps"
         )
         spend = GaussianSpend(parts.first.sigma, words)
         plan = price_kernel(declared.rows, declared.figures, kernel, spend)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from sfumato.errors import UsageError
+from sfumato.errors.numbers import format_number
 from sfumato.oracle.arrays.integer_rows import ONE
 from sfumato.privacy.exact import parse_positive, parse_whole
 from sfumato.synth.images.embedded_classes import EmbeddedClasses, ReleasedEmbedding
@@ -123,7 +124,7 @@ class MERF(LabelledGenerator[EmbeddingKernel]):
         """Return the length scale that was declared, if one was."""
         length = None if self.length is None else parse_positive(self.length, "length")
         if length is not None and length < _SHORTEST:
-            allowed = f"at least {float(_SHORTEST):.3g} of half the bounds"
+            allowed = f"at least {format_number(float(_SHORTEST), 3)} of half the bounds"
             raise UsageError(
                 "SF-E261", "The length scale is too short.", got=str(self.length), allowed=allowed
             )

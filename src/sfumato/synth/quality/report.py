@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato import viz
 from sfumato.errors import UsageError
+from sfumato.errors.numbers import format_decimal, format_share
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -115,18 +116,25 @@ class QualityReport:
         return [part for part in parts if part[1] or part[2]]
 
     def _describe_privacy(self) -> tuple[str, list[list[str]], list[str]]:
-        rows = [[f"{share:.1%}", name, buys] for name, share, buys in self.split]
+        rows = [[format_share(share), name, buys] for name, share, buys in self.split]
         said = [line.strip() for line in str(self.guarantee).splitlines()]
         return "Privacy", [["share", "paid for", "buys"], *rows] if rows else [], said
 
     def _describe_distances(self, most: int | None) -> tuple[str, list[list[str]], list[str]]:
-        if not self.distances:
+        if self.mean_distance is None:
             return "Marginals", [], []
         shown = self.distances[:most]
-        rows = [[" · ".join(each.columns), f"{each.distance:.4f}", f"{each.noise:.4f}"] for each in shown]
+        rows = [
+            [
+                " · ".join(each.columns),
+                format_decimal(each.distance, 4),
+                format_decimal(each.noise, 4),
+            ]
+            for each in shown
+        ]
         left = len(self.distances) - len(shown)
         said = [
-            f"Mean over all {len(self.distances)} released marginals: {self.mean_distance:.4f}.",
+            f"Mean over all {len(self.distances)} marginals: {format_decimal(self.mean_distance, 4)}.",
             _DISTANCES,
         ]
         if left:
@@ -157,8 +165,9 @@ class QualityReport:
 def _say_learning(score: LearningScore) -> str:
     return (
         f"A linear classifier of '{score.target}' that was trained on synthetic rows is right on "
-        f"{score.right:.1%} of other synthetic rows; always naming the most frequent class is right on "
-        f"{score.largest:.1%}. `s.evaluate` measures what it does on real rows."
+        f"{format_share(score.right)} of other synthetic rows; always "
+        "naming the most frequent class is right on "
+        f"{format_share(score.largest)}. `s.evaluate` measures what it does on real rows."
     )
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from sfumato import viz
 from sfumato.errors import UsageError
+from sfumato.errors.numbers import format_number
 from sfumato.synth.quality.additive_classifier import train_on_cells
 from sfumato.synth.quality.drawn_cells import DrawnCells, compare_marginals
 from sfumato.synth.quality.limits_in_words import list_limits
@@ -131,4 +132,4 @@ def _name_bins(column: ColumnCells, bins: NDArray[np.int64]) -> list[str]:
 
 def _show(value: Any) -> str:
     """Return an end of a bin; numbers with many digits after the point are shortened."""
-    return f"{value:.10g}" if isinstance(value, float) else str(value)
+    return format_number(value, 10) if isinstance(value, float) else str(value)

@@ -18,7 +18,7 @@ from sfumato.server.pages.release_view import (
     write_question,
     write_spend,
 )
-from sfumato.server.pages.rendering import format_left, format_number, format_percent, make_slug
+from sfumato.server.pages.rendering import make_slug, show_left, show_number, show_share
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,9 +37,9 @@ ANSWER: dict[str, Any] = {
 
 
 def test_numbers_are_short() -> None:
-    shown = [format_number(each) for each in (None, 3, 1234567, 0.5, 1 / 3, 12345.678, -2.0)]
-    assert shown == ["–", "3", "1,234,567", "0.5", "0.3333", "1.235e+04", "-2"]
-    assert [format_percent(each) for each in (0, 0.001, 0.5, 1)] == ["0 %", "under 1 %", "50 %", "100 %"]
+    shown = [show_number(each) for each in (None, 3, 1234567, 0.5, 1 / 3, 12345.678, -2.0)]
+    assert shown == ["–", "3", "1,234,567", "0.5", "0.3333", "12,346", "-2"]
+    assert [show_share(each) for each in (0, 0.001, 0.5, 1)] == ["0 %", "under 1 %", "50 %", "100 %"]
     assert make_slug("Your quota on patient_id") == "your-quota-on-patient-id"
     assert make_slug("→") == "item"
 
@@ -213,9 +213,9 @@ def test_the_newest_entries_are_read_from_the_end(monkeypatch: pytest.MonkeyPatc
 
 
 def test_what_is_left_is_rounded_down() -> None:
-    assert [format_left(each) for each in (0.30000000000000004, 1.99999, 12345.6, 1.5e-7)] == [
+    assert [show_left(each) for each in (0.30000000000000004, 1.99999, 12345.6, 1.5e-7)] == [
         "0.3",
         "1.999",
-        "1.234e+04",
+        "12,340",
         "1.5e-07",
     ]

@@ -14,6 +14,7 @@ from sfumato.curator.answers.ordered.quantile_intervals import nearest_passed
 from sfumato.curator.catalog.domains import Numbers
 from sfumato.engines.arrow import build_array
 from sfumato.errors import UsageError
+from sfumato.errors.numbers import format_share
 from sfumato.privacy.exact import parse_exact, parse_interval_level
 
 if TYPE_CHECKING:
@@ -109,7 +110,8 @@ class CumulativeCurve:
     def __str__(self) -> str:
         quarters = (0.1, 0.25, 0.5, 0.75, 0.9)
         lines = [
-            f"{share:>4.0%}  {self.quantile(share)}  {_between(self.interval(share))}" for share in quarters
+            f"{format_share(share, 0):>5}  {self.quantile(share)}  {_between(self.interval(share))}"
+            for share in quarters
         ]
         return "\n".join(
             [f"{self.column} up to which a share of the rows lies, 95 %:", *lines, self.receipt.sentence()]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sfumato.curator.question.measurement import ModeOf, QuantileOf
+from sfumato.errors.numbers import format_decimal, format_number
 from sfumato.noise import ModeMechanism, QuantileMechanism, QuantilesMechanism
 
 if TYPE_CHECKING:
@@ -39,9 +40,14 @@ def rank_note(asked: ChosenAggregate, chosen: ChosenPlaces) -> str:
     risk = 0.05 / len(chosen.rounds)
     rows = max(rank_error(each, asked, chosen.size, 1 - risk) for each in chosen.rounds)
     if isinstance(asked, ModeOf):
-        return f"at most {rows:,.0f} rows fewer than the most frequent value of the group (95 %)"
+        return (
+            f"at most {format_decimal(rows, 0)} rows fewer than the most frequent value of the group (95 %)"
+        )
     if asked.is_end:
-        return f"at most {rows:,.0f} rows of the group lie beyond it (95 %)"
+        return f"at most {format_decimal(rows, 0)} rows of the group lie beyond it (95 %)"
     several = any(isinstance(each, QuantilesMechanism) and each.levels > 1 for each in chosen.rounds)
     sure = "about" if several else "at most"
-    return f"{sure} {rows:,.0f} rows from rank {float(asked.share):.4g} of the group (95 %)"
+    return (
+        f"{sure} {format_decimal(rows, 0)} rows from rank "
+        f"{format_number(float(asked.share))} of the group (95 %)"
+    )

@@ -7,6 +7,7 @@ from fastapi import Request
 from fastapi.responses import HTMLResponse
 
 from sfumato.errors import SfumatoError
+from sfumato.errors.numbers import format_number
 from sfumato.lab.budget_view import BudgetView
 from sfumato.ledger.api import parse_account
 from sfumato.server.access import Role, Visitor, open_session_if_any
@@ -15,7 +16,7 @@ from sfumato.server.facts.fits import JobView, make_form_key
 from sfumato.server.jobs import requests as working
 from sfumato.server.jobs.store import ServerJob
 from sfumato.server.pages.forms import Answered, answer_form
-from sfumato.server.pages.rendering import format_left, format_number, render
+from sfumato.server.pages.rendering import render, show_left
 from sfumato.viz import Chart
 
 
@@ -84,7 +85,7 @@ def list_left(budget: BudgetView, population: str | None) -> list[tuple[str, str
     return [
         (
             "budget left" if parse_account(each.name)[1] is None else "quota left",
-            f"ε = {format_left(each.left_epsilon)} of {format_number(each.epsilon)}, as the largest question",
+            f"ε = {show_left(each.left_epsilon)} of {format_number(each.epsilon)}, as the largest question",
         )
         for each in budget.accounts
         if parse_account(each.name)[0] == population

@@ -8,6 +8,7 @@ from pydantic import ValidationError
 
 from sfumato import viz
 from sfumato.errors import SfumatoError
+from sfumato.errors.numbers import format_number
 from sfumato.server.access import Role, Visitor, open_session, open_session_if_any
 from sfumato.server.context import ServerContext
 from sfumato.server.facts.typed import (
@@ -133,7 +134,9 @@ def view_stream(found: dict[str, Any]) -> dict[str, Any]:
         released["ticks"], released["values"], released["half_widths"], strict=True
     ):
         pairs = zip(_as_list(values), _as_list(halves), strict=True)
-        rows.append([tick, *(f"{value:,.6g} ± {half:,.3g}" for value, half in pairs)])
+        rows.append(
+            [tick, *(f"{format_number(value, 6)} ± {format_number(half, 3)}" for value, half in pairs)]
+        )
     firsts = [
         (_as_list(value)[0], _as_list(half)[0])
         for value, half in zip(released["values"], released["half_widths"], strict=True)

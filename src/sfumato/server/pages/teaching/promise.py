@@ -7,6 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import HTMLResponse
 
+from sfumato.errors.numbers import format_number
 from sfumato.privacy.explain import ALREADY_KNOWN, SMOKER, explain
 from sfumato.server.access import Role, Visitor, allow
 from sfumato.server.context import ServerContext, get_context
@@ -33,7 +34,7 @@ def show_promise(
         visitor,
         "promise.html",
         promise=told,
-        baseline=f"{100 * told.baseline:g}",
+        baseline=format_number(100 * told.baseline, 6),
         people=counted,
         sacrifices=[
             (each.population, explain(each.budget.epsilon, each.budget.delta, people=counted).sacrifice)
