@@ -5,11 +5,11 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
+from sfumato.curator.answers.declared_values import find_declared_values
 from sfumato.curator.catalog.description import TableListing, describe_table
 from sfumato.curator.payer import Payer
 from sfumato.errors import PolicyError, UsageError
 from sfumato.lab.budget_view import BudgetView, view_budget
-from sfumato.lab.declared_values import find_declared_values
 from sfumato.lab.models import ModelDesk
 from sfumato.lab.published import list_publications
 from sfumato.lab.query import Query
@@ -72,7 +72,7 @@ class Session(ModelDesk):
             return Query(self._payer, question, text)
 
         query = read_question(text, accept, lambda question: accept(question).resolved)
-        return cast("Query", find_declared_values(query) or query)
+        return cast("Query", find_declared_values(query.resolved) or query)
 
     def ask_together(self, questions: Sequence[str | Query]) -> TogetherQueries:
         """Return questions that are charged once, and whose answers agree with each other.

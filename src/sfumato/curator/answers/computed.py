@@ -38,10 +38,6 @@ if TYPE_CHECKING:
     from sfumato.viz import Chart
 
 SHOWN_ROWS = 20
-_MOST_BIAS = 0.1
-"""Distance of the mean of draws from the number, in deviations, from which on a number counts as biased.
-
-An interval that is off by twice as much covers 94.5 instead of 95 in 100."""
 _LEAST_PRESENT = 0.975
 """Share of the draws in which a row must be there for an interval."""
 _ALIKE = 1e-9
@@ -259,7 +255,7 @@ def simulate_rows(
     draws = min(_MOST_DRAWS, max(_LEAST_DRAWS, _MOST_CELLS // max(1, answer.cells) // 2 * 2))
     noise = simulate_noise(plan, answer, draws)
     if noise is None:
-        return "its groups share noise that is not drawn again"
+        return "its levels have noise in common, which is not drawn again"
     at = np.array(places, dtype=np.intp)
     if judged:
         answer = replace(answer, sums=np.where(counted, np.asarray(answer.sums, dtype=np.float64), 0.0))
@@ -458,32 +454,18 @@ class _Intervals:
         ):
             return None, "draws of the noise do not give the same rows"
         present = np.isfinite(draws)
-        with np.errstate(all="ignore"):
-            count = present.sum(axis=1)
-            mean = np.where(present, draws, 0.0).sum(axis=1) / count
-            spread = np.sqrt((np.where(present, draws - mean[:, None], 0.0) ** 2).sum(axis=1) / count)
-        usable = np.isfinite(exact) & (count >= _LEAST_PRESENT * self._draws)
-        centred = np.abs(mean - exact) <= np.maximum(_MOST_BIAS * spread, _ALIKE * np.abs(exact))
-        if self._traced.chosen:
-            low, high = self._find_band(exact, draws, spread, usable & centred)
-        else:
-            low, high = self._find_ranges(draws)
-        known = usable & centred & np.isfinite(low) & np.isfinite(high)
-        low, high = (
-            np.where(known, np.minimum(low, exact), np.nan),
-            np.where(known, np.maximum(high, exact), np.nan),
-        )
+        usable = np.isfinite(exact) & (present.mean(axis=1) >= _LEAST_PRESENT)
+        low, high = self._find_band(exact, draws, usable) if self._traced.chosen else self._find_ranges(draws)
+        # Draws lie around the number as it lies around the exact one. Where noise moves it to one side, the
+        # exact number lies on the other side.
+        low, high = np.minimum(low, 2 * exact - high), np.maximum(high, 2 * exact - low)
+        known = usable & np.isfinite(low) & np.isfinite(high)
+        low, high = np.where(known, low, np.nan), np.where(known, high, np.nan)
+        shows = known[wanted]
         reason = None
-        if not known[wanted][np.isfinite(shown)].all():
-            biased = usable & ~centred
-            reason = (
-                "the noise makes it biased"
-                if biased[wanted].any()
-                else "too few draws of the noise give a number"
-            )
-            if known[wanted].any():
-                reason += ", in some rows"
-        return ((low[wanted], high[wanted]) if known[wanted].any() else None), reason
+        if not shows[np.isfinite(shown)].all():
+            reason = "too few draws of the noise give a number" + (", in some rows" if shows.any() else "")
+        return ((low[wanted], high[wanted]) if shows.any() else None), reason
 
     def _find_ranges(self, draws: Floats) -> Ends:
         """Return the ends that leave out as many draws as the confidence allows; see the proof note."""
@@ -497,14 +479,16 @@ class _Intervals:
         last = self._draws - 1 - skipped
         return np.partition(low, skipped, axis=1)[:, skipped], np.partition(high, last, axis=1)[:, last]
 
-    def _find_band(self, exact: Floats, draws: Floats, spread: Floats, usable: NDArray[np.bool_]) -> Ends:
+    def _find_band(self, exact: Floats, draws: Floats, usable: NDArray[np.bool_]) -> Ends:
         """Return ends that hold for all rows together, whichever of them are shown."""
+        off = np.where(np.isfinite(draws), draws - exact[:, None], 0.0)
+        spread = np.sqrt((off**2).mean(axis=1))
         kept = np.flatnonzero(usable & (spread > 0))
-        off = np.abs(draws[kept] - exact[kept, None]) / spread[kept, None]
-        largest = np.sort(np.where(np.isfinite(off), off, np.inf).max(axis=0, initial=0.0))
+        sizes = np.where(np.isfinite(draws[kept]), np.abs(off[kept]) / spread[kept, None], np.inf)
+        largest = np.sort(sizes.max(axis=0, initial=0.0))
         place = math.ceil(self._level * (self._draws + 1)) - 1
-        factor = largest[place] if place < self._draws else np.inf
-        return exact - factor * spread, exact + factor * spread
+        reach = spread * (largest[place] if place < self._draws else np.inf)
+        return exact - reach, exact + reach
 
 
 def _encode(columns: list[Any]) -> NDArray[np.int64]:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.curator.answers.laws.drawn_noise import BodyCoordinate, draw_body
-from sfumato.curator.answers.levels import agree_levels
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -30,17 +29,13 @@ def simulate_noise(plan: QuestionPlan, noisy: NoisyAnswer, count: int) -> list[F
     """Return draws of the noise of each sum, one row a group and one column a draw.
 
     The second half of the draws are the first half with the opposite sign, which is as likely: so the mean of
-    all draws of a linear number is exact. None where groups share noise in a way that is not drawn here.
+    all draws of a linear number is exact. None where groups have noise in common, as levels that agree do.
     """
-    rng = np.random.default_rng(_find_seed(plan, noisy))
-    half = (count + 1) // 2
-    if plan.question.levels:
-        found = _simulate_levels(plan, noisy, half, rng)
-    elif noisy.dependent:
+    if noisy.dependent:
         return None
-    else:
-        found = _simulate_apart(noisy, half, rng)
-    return None if found is None else [np.concatenate([each, -each], axis=1)[:, :count] for each in found]
+    rng = np.random.default_rng(_find_seed(plan, noisy))
+    found = _simulate_apart(noisy, (count + 1) // 2, rng)
+    return [np.concatenate([each, -each], axis=1)[:, :count] for each in found]
 
 
 def _find_seed(plan: QuestionPlan, noisy: NoisyAnswer) -> int:
@@ -73,27 +68,6 @@ def _draw(
         points = draw_body(draw.noise.body, _BODY_POINTS)[draw.noise.place]
         return np.asarray(points[together[draw.joint]], dtype=np.float64)
     return np.asarray(draw.noise.quantiles(_draw_chances(rng, shape)), dtype=np.float64)
-
-
-def _simulate_levels(
-    plan: QuestionPlan, noisy: NoisyAnswer, count: int, rng: np.random.Generator
-) -> list[Floats] | None:
-    """Return noise of levels that agree: that of each level is drawn, and levels are put together."""
-    if plan.pooled_steps or noisy.rounds > 1 or noisy.cells != plan.resolved.cells:
-        return None
-    found = np.empty((len(noisy.laws), noisy.cells, count))
-    for at in range(count):
-        answers: list[list[Any]] = [
-            [
-                np.zeros(level.resolved.cells)
-                if each.noise is None
-                else each.noise.quantiles(_draw_chances(rng, (level.resolved.cells,)))
-                for each in level.measured_alone
-            ]
-            for level in plan.levels
-        ]
-        found[:, :, at] = agree_levels(plan, answers)
-    return list(found)
 
 
 def _draw_chances(rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:

@@ -45,7 +45,7 @@ class TracedSelect:
     chosen: bool
     """Whether noise decides which rows are shown."""
     text: str
-    """The SELECT with all rows, in any order."""
+    """The SELECT with all rows, for draws of the noise."""
 
 
 class _UntracedError(Exception):
@@ -344,9 +344,12 @@ _READ: dict[Any, Any] = {
 
 
 def _show_all(node: Any, tables: dict[str, _Rows]) -> Any:
-    """Return a SELECT without the clauses by which noise chooses which of its rows are shown."""
+    """Return a SELECT without the clauses by which noise chooses which of its rows are shown.
+
+    A quotient is null where its divisor is not above zero: a noisy divisor near zero may be anything.
+    """
     if not isinstance(node, exp.Select):
-        return node
+        return node.transform(_require_divisor)
     whole, traced = node.copy(), _Select(node, _add_named(node, tables))
     where = node.args.get("where")
     several = any(each.find(exp.AggFunc, exp.Window) for each in node.expressions) or node.args.get("group")
@@ -360,4 +363,13 @@ def _show_all(node: Any, tables: dict[str, _Rows]) -> Any:
     for name in ("having", "qualify"):
         if node.args.get(name) and traced.origin(node.args[name].this).noisy:
             whole.set(name, None)
-    return whole
+    return whole.transform(_require_divisor)
+
+
+def _require_divisor(node: Any) -> Any:
+    above = node.parent
+    if isinstance(above, exp.Div) and node.arg_key == "expression" and not isinstance(node, exp.Literal):
+        return exp.Case(
+            ifs=[exp.If(this=exp.GT(this=node.copy(), expression=exp.Literal.number(0)), true=node.copy())]
+        )
+    return node

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from sfumato.curator.plan.resolved import ResolvedQuestion
-    from sfumato.lab.query import Query
 
 
 class DeclaredValues(PublicFacts):
@@ -52,12 +51,12 @@ class DeclaredValues(PublicFacts):
         return pa.table({name: build_array(cells, kind) for name, (kind, cells) in self._columns.items()})
 
 
-def find_declared_values(query: Query) -> DeclaredValues | None:
+def find_declared_values(resolved: ResolvedQuestion) -> DeclaredValues | None:
     """Return the declared values that SELECT DISTINCT asks for, if nothing but declarations says them."""
-    question, relation = query.question, query.question.relation
+    question, relation = resolved.question, resolved.question.relation
     while isinstance(relation, Alias):
         relation = relation.of
-    if not question.distinct or query.resolved.discovers_keys:
+    if not question.distinct or resolved.discovers_keys:
         return None
     if not isinstance(relation, BaseTable):
         raise PolicyError(
@@ -65,7 +64,7 @@ def find_declared_values(query: Query) -> DeclaredValues | None:
             "SELECT DISTINCT of listed columns gives declared values, so it takes no WHERE and no JOIN.",
             try_="SELECT status, COUNT(*) AS n … GROUP BY status HAVING COUNT(*) > 20",
         )
-    return DeclaredValues(_list_values(query.resolved))
+    return DeclaredValues(_list_values(resolved))
 
 
 def _list_values(resolved: ResolvedQuestion) -> dict[str, tuple[pa.DataType, Sequence[Any]]]:
