@@ -21,7 +21,7 @@ from sfumato.errors.numbers import format_number
 from sfumato.noise.additive import LARGEST, SMALLEST
 from sfumato.noise.bodies.shaped import JointNoise
 from sfumato.noise.laplace import draw_rounded_laplace
-from sfumato.noise.sampling.wishart import wishart_sampler
+from sfumato.noise.sampling.wishart import WishartSampler
 from sfumato.privacy.canonical import tagged
 from sfumato.privacy.exact import parse_positive, parse_whole
 
@@ -118,7 +118,7 @@ class MatrixNoise(JointNoise):
     def _draw(self, count: int, source: BitSource) -> IntArray:
         if self.size == 1:
             return draw_rounded_laplace(self.scale, count, source).reshape(1, count)
-        return wishart_sampler(self.size, self.scale).draw(count, source)
+        return WishartSampler(self.size, self.scale).draw(count, source)
 
     @property
     def _block(self) -> int:

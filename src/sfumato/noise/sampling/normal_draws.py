@@ -1,28 +1,25 @@
 """Standard normal numbers whose leading bits are known, and more of them as they are asked for.
 
 A number is a cell and a place in it, with a sign. All bits of a place after those that decided about it are
-uniform, so that the same number can be had to any precision (docs/proofs/gaussian.md#rectangles-and-wedges).
+uniform, so that the same number can be had to any precision.
+
+Because : docs/proofs/gaussian.md#numbers-of-any-precision
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.noise.sampling.rectangles import IN_WEDGE, WORD_BITS, draw_in_wedges, rectangle_table
+from sfumato.noise.sampling.inversion import UniformDraw
+from sfumato.noise.sampling.normal import magnitude_sampler
+from sfumato.noise.sampling.places import PLACE, PLACE_BITS, Ints, Places, accept_places, accepts_place
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from sfumato.noise.sampling.bits import BitSource
     from sfumato.noise.sampling.integers import IntArray
-    from sfumato.noise.sampling.rectangles import Places
-
-    Words = NDArray[np.int16] | NDArray[np.int32] | NDArray[np.int64]
-
-_WORDS = {15: np.int16, 31: np.int32, WORD_BITS: np.int64}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,57 +27,49 @@ class NormalDraws:
     """Independent standard normal numbers: 64 · Z is ±(cell + place)."""
 
     cells: IntArray
-    words: Words
-    """Signs and the first bits of places. In a negative word, the bits of the place are inverted."""
+    words: Ints
+    """Signs, and the first bits of places."""
     places: Places
-    """Places of which more bits are known than a word holds, by the number of the draw."""
+    """Places of which more bits are known, by the number of the draw."""
     source: BitSource
-    longer: dict[tuple[range, int], list[int]] = field(default_factory=dict)
-    """What `floors` has returned, as bits are drawn once."""
 
-    @property
-    def bits(self) -> int:
-        """Bits of a place in a word."""
-        return 8 * self.words.itemsize - 1
+    def floors(self) -> Ints:
+        """Return ⌊64 · 2^48 · Z⌋ of all draws, whose cells are below 2^14."""
+        magnitudes = self.cells.astype(np.int64) << PLACE_BITS | self.words & PLACE
+        return np.asarray(np.where(self.words < 0, ~magnitudes, magnitudes), dtype=np.int64)
 
-    def floors(self, draws: range, more: int) -> list[int]:
-        """Return ⌊64 · 2^b · Z⌋ of some draws, for b = bits + 64 · more.
+    def longer_floors(self, draws: range, bits: int) -> list[int]:
+        """Return ⌊64 · 2^bits · Z⌋ of some draws, learning bits of their places as it takes."""
+        return [self._floor(at, bits) for at in draws]
 
-        A draw is asked for along with the same others each time.
-        """
-        if (draws, more) not in self.longer:
-            self.longer[draws, more] = self._lengthen(draws, more) if more else self._first(draws)
-        return self.longer[draws, more]
-
-    def _first(self, draws: range) -> list[int]:
-        cells, words = (each[draws.start : draws.stop] for each in (self.cells, self.words))
-        signed = np.where(words < 0, -cells, cells).tolist()
-        return [(cell << self.bits) + word for cell, word in zip(signed, words.tolist(), strict=True)]
-
-    def _lengthen(self, draws: range, more: int) -> list[int]:
-        shorter, words = self.floors(draws, more - 1), self.source.words(len(draws)).tolist()
-        found = [known << 64 | word for known, word in zip(shorter, words, strict=True)]
-        for at in filter(draws.__contains__, self.places):
-            found[at - draws.start] = self._extend_place(at, self.bits + 64 * more)
-        return found
-
-    def _extend_place(self, at: int, bits: int) -> int:
+    def _floor(self, at: int, bits: int) -> int:
+        word = int(self.words[at])
+        if at not in self.places:
+            self.places[at] = UniformDraw(word & PLACE, PLACE_BITS, self.source)
         place = self.places[at]
         while place.bits < bits:
             place.extend()
         magnitude = (int(self.cells[at]) << bits) + (place.value >> place.bits - bits)
-        return ~magnitude if self.words[at] < 0 else magnitude
+        return ~magnitude if word < 0 else magnitude
 
 
-def draw_normals(count: int, bits: int, source: BitSource) -> NormalDraws:
-    """Return so many independent draws, with 15, 31 or 63 bits of their places."""
-    cells = rectangle_table().draw(count, source, np.int16)
-    word = _WORDS[bits]
-    words = source.words(-(-count * (bits + 1) // 64)).view(word)[:count]
-    wedges = np.flatnonzero(cells == IN_WEDGE)
-    if not wedges.size:
-        return NormalDraws(cells, words, {}, source)
-    drawn, wide, places = draw_in_wedges(wedges.size, source)
-    words, cells = words.copy(), cells.astype(np.promote_types(cells.dtype, drawn.dtype), copy=False)
-    cells[wedges], words[wedges] = drawn, wide >> WORD_BITS - bits
-    return NormalDraws(cells, words, {int(wedges[at]): place for at, place in places.items()}, source)
+def draw_normals(count: int, source: BitSource) -> NormalDraws:
+    """Return so many independent draws, with 48 bits of their places."""
+    cells, words = magnitude_sampler().draw(count, source), source.words(count).view(np.int64)
+    if cells.dtype == object:
+        return _draw_in_cells(cells, words, source)
+    words, places = accept_places(cells.astype(np.int64), words, source)
+    return NormalDraws(cells, words, places, source)
+
+
+def _draw_in_cells(cells: IntArray, words: Ints, source: BitSource) -> NormalDraws:
+    """Return draws in any cells, by exact arithmetic; of the words, the signs alone are used."""
+    places = {}
+    for at, cell in enumerate(cells.tolist()):
+        while True:
+            place, coin = UniformDraw(0, 0, source), UniformDraw(0, 0, source)
+            if accepts_place(cell, place, coin):
+                break
+        place.extend()
+        places[at] = place
+    return NormalDraws(cells, words, places, source)
