@@ -34,12 +34,13 @@ from sfumato.engines.values import (
     Among,
     AtLeast,
     AtMost,
-    Binary,
     Calendar,
     Choose,
     Column,
     Constant,
+    Curve,
     Divide,
+    Double,
     Either,
     Every,
     Folded,
@@ -52,10 +53,13 @@ from sfumato.engines.values import (
     Missing,
     Multiply,
     Not,
-    Root,
+    Power,
+    Quotient,
+    RealConstant,
     Same,
     Some,
     Spelled,
+    Whole,
 )
 
 
@@ -102,7 +106,7 @@ def value(part: Any) -> Reading:
         case Least(left, right, True) | Greatest(left, right, True):
             one, other, choose = value(left), value(right), _OF_TWO[type(part)]
             return lambda row: _of_present(choose, one(row), other(row))
-        case Add() | Multiply() | Divide() | Least() | Greatest():
+        case Add() | Multiply() | Divide() | Quotient() | Least() | Greatest():
             return _of_all(_OF_TWO[type(part)], part.left, part.right)
         case _:
             return _of_one(part)
@@ -111,7 +115,8 @@ def value(part: Any) -> Reading:
 _OF_TWO: dict[Any, Callable[[int, int], int | None]] = {
     Add: lambda a, b: a + b,
     Multiply: lambda a, b: a * b,
-    Divide: lambda a, b: a // b if b else None,
+    Divide: lambda a, b: int(math.copysign(1, a) * math.copysign(1, b)) * (abs(a) // abs(b)) if b else None,
+    Quotient: lambda a, b: a / b if b else None,
     Least: min,
     Greatest: max,
 }
@@ -127,15 +132,59 @@ def _of_one(part: Any) -> Reading:
             return _of_all(lambda place: entries[place] if 0 <= place < len(entries) else None, of)
         case Calendar(days, name):
             return _of_all(lambda number: _field(date(1970, 1, 1) + timedelta(days=number), name), days)
-        case Root(of):
-            return _of_all(lambda number: math.isqrt(abs(number)), of)
-        case Binary(of):
-            return _of_all(lambda number: number.bit_length(), of)
+        case RealConstant(digits):
+            return lambda row: float(digits)
+        case Double(of):
+            return _of_all(float, of)
+        case Curve(name, of):
+            return _of_all(lambda number: _curve(name, number), of)
+        case Power(base, RealConstant(digits)):
+            return _of_all(lambda number: _power(number, float(digits)), base)
+        case Whole():
+            return _of_all(lambda number: _whole(part, number), part.part)
         case Length(text):
             return _of_all(len, text)
         case Folded(text, upper):
             return _of_all(lambda word: _fold(word, upper), text)
     raise TypeError(part)
+
+
+def _curve(name: str, number: float) -> float | None:
+    if (number < 0 and name == "sqrt") or (number <= 0 and name in ("ln", "log2", "log10")):
+        return None
+    if name == "round":
+        return math.copysign(math.floor(abs(number) + 0.5), number)
+    return float(_CURVES[name](number))
+
+
+_CURVES: dict[str, Callable[[float], float]] = {
+    "sqrt": math.sqrt,
+    "ln": math.log,
+    "log2": math.log2,
+    "log10": math.log10,
+    "exp": math.exp,
+    "abs": abs,
+    "floor": math.floor,
+    "trunc": math.trunc,
+}
+
+
+def _power(number: float, exponent: float) -> float | None:
+    return None if number < 0 or (number == 0 and exponent < 0) else number**exponent
+
+
+def _whole(part: Whole, number: float) -> int:
+    number *= 2.0**-part.exponent
+    if part.clips:
+        number = min(max(number, float(part.low)), float(part.high))
+    match part.rule:
+        case "even":
+            return round(number)
+        case "away":
+            return int(math.copysign(math.floor(abs(number) + 0.5), number))
+        case "floor":
+            return math.floor(number)
+    return math.trunc(number)
 
 
 def _field(day: date, name: str) -> int:

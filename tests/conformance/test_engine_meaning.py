@@ -114,7 +114,7 @@ def stored(column: Any, value: Any) -> int | str | None:
         return None
     if math.isinf(x):
         return column.high if x > 0 else column.low
-    nearest = math.floor(Fraction(x) / Fraction(2) ** column.exponent + Fraction(1, 2))
+    nearest = math.floor(Fraction(x) / column.step + Fraction(1, 2))
     return min(max(nearest, column.low), column.high)
 
 
@@ -169,9 +169,9 @@ def told(found: Any) -> Any:
 # ---- random tables and programs ----------------------------------------------------------------------------
 
 COLUMNS = (
-    StoredGrid("cost", -40, 400, -2),
-    StoredGrid("far", -(2**52), 2**53, 0),
-    StoredGrid("coarse", -3, 40, 5),
+    StoredGrid("cost", -40, 400, Fraction(1, 2**2)),
+    StoredGrid("far", -(2**52), 2**53),
+    StoredGrid("coarse", -3, 40, Fraction(2**5)),
     StoredCodes("ward", ("A", "B", "ä 'quoted'", "")),
     StoredCodes("grade", (0.5, 1.0, -2.0)),
     StoredCodes("again", (False, True)),
@@ -353,7 +353,7 @@ def test_the_key_decides_which_rows_are_kept(engine):
     program = CellSums(Scan("t-1"), ALL, (), (Total(Column(0, "cost")),))
     sums = set()
     for key in (b"one", b"two", b"three"):
-        engine.prepare(table, Preparation("who", 10, (StoredGrid("cost", 0, 500, 0),), key), "t-1")
+        engine.prepare(table, Preparation("who", 10, (StoredGrid("cost", 0, 500),), key), "t-1")
         sums.add(int(engine.run(program)[0, 0]))
     assert len(sums) == 3
 
@@ -418,7 +418,7 @@ def test_the_number_of_threads_does_not_matter(tmp_path):
             "ward": rng.choice(["A", "B", "z"], size),
         }
     )
-    columns = (StoredGrid("cost", -(2**40), 2**40, -30), StoredCodes("ward", ("A", "B")))
+    columns = (StoredGrid("cost", -(2**40), 2**40, Fraction(1, 2**30)), StoredCodes("ward", ("A", "B")))
     program = CellSums(
         Scan("t-1"),
         AtLeast(Column(0, "cost"), 0),
@@ -442,7 +442,7 @@ def test_filters_are_exact_where_whole_stretches_are_missing_or_alike(engine):
     missing = np.where(stretch == 1, True, rng.random(size) < 0.1) & (stretch != 4)
     ward = np.where(stretch == 2, "A", rng.choice(["A", "B", "z"], size))
     table = pa.table({"cost": pa.array(cost, mask=missing), "ward": ward})
-    columns = (StoredGrid("cost", -40, 400, 0), StoredCodes("ward", ("A", "B")))
+    columns = (StoredGrid("cost", -40, 400), StoredCodes("ward", ("A", "B")))
     engine.prepare(table, Preparation(None, 1, columns, KEY), "t-1")
     code = np.select([ward == "A", ward == "B"], [0, 1], -1)
     among = tuple(range(-40, 400, 7))
@@ -478,7 +478,7 @@ def test_filters_are_exact_where_whole_stretches_are_missing_or_alike(engine):
 def test_names_are_free(engine):
     names = ["unit", "UNIT", "c0", 'say "x"', "rows; DROP TABLE rows", "ünï", "snapshot", "select"]
     table = pa.table({name: [i, i + 1] for i, name in enumerate(names)} | {"who's": ["a", "b"]})
-    preparation = Preparation("who's", 1, tuple(StoredGrid(name, 0, 100, 0) for name in names), KEY)
+    preparation = Preparation("who's", 1, tuple(StoredGrid(name, 0, 100) for name in names), KEY)
     snapshot = "../t/1 'x' é"
     engine.prepare(table, preparation, snapshot)
     terms = tuple(Total(Column(0, name)) for name in names)
@@ -533,7 +533,7 @@ def test_long_lists_of_values_keep_their_codes(engine):
 def test_sums_beyond_64_bits_are_exact(engine):
     high = 2**53
     table = pa.table({"far": pa.array([float(high)] * 3000 + [-1.0])})
-    engine.prepare(table, Preparation(None, 1, (StoredGrid("far", -high, high, 0),), KEY), "t-1")
+    engine.prepare(table, Preparation(None, 1, (StoredGrid("far", -high, high),), KEY), "t-1")
     answer = engine.run(
         CellSums(
             Scan("t-1"),
@@ -549,7 +549,7 @@ def test_sums_beyond_64_bits_are_exact(engine):
 
 def test_products_are_rounded_down_before_they_are_summed(engine):
     table = pa.table({"x": pa.array([-3.0, 0.0, 2.0, 2.0**53, None])})
-    engine.prepare(table, Preparation(None, 1, (StoredGrid("x", -(2**53), 2**53, 0),), KEY), "t-1")
+    engine.prepare(table, Preparation(None, 1, (StoredGrid("x", -(2**53), 2**53),), KEY), "t-1")
     x = Column(0, "x")
     square = Multiply(x, x)
     terms = (Total(square), Total(Divide(square, Constant(4))), Total(Divide(square, Constant(2**90))))
@@ -562,7 +562,7 @@ def test_products_are_rounded_down_before_they_are_summed(engine):
 
 def test_outside_a_list_there_is_nothing(engine):
     table = pa.table({"x": pa.array([-2.0, -1.0, 0.0, 2.0, 3.0, 2.0**53, None])})
-    engine.prepare(table, Preparation(None, 1, (StoredGrid("x", -(2**53), 2**53, 0),), KEY), "t-1")
+    engine.prepare(table, Preparation(None, 1, (StoredGrid("x", -(2**53), 2**53),), KEY), "t-1")
     listed = Lookup(Column(0, "x"), (10, None, 5))
     assert engine.run(CellSums(Scan("t-1"), ALL, (), (Total(listed), Present(listed)))).tolist() == [
         [15],
@@ -573,7 +573,7 @@ def test_outside_a_list_there_is_nothing(engine):
 def test_blocks_share_out_units_whatever_their_rows(engine):
     who = [i // 3 for i in range(3000)]
     table = pa.table({"who": who, "x": [1.0] * 3000})
-    engine.prepare(table, Preparation("who", 3, (StoredGrid("x", 0, 1, 0),), KEY), "t-1")
+    engine.prepare(table, Preparation("who", 3, (StoredGrid("x", 0, 1),), KEY), "t-1")
     rows, units = engine.run(
         CellSums(Scan("t-1"), ALL, (CellKey(UnitBlock(0, 10), 10),), (Counted(), CountedUnits()))
     ).tolist()
@@ -600,7 +600,7 @@ def test_without_a_unit_column_units_are_rows(engine):
 
 
 def test_pandas_whole_numbers_stay_the_same_person_beside_a_missing_one(engine):
-    columns = (StoredGrid("cost", 0, 100, 0),)
+    columns = (StoredGrid("cost", 0, 100),)
     program = CellSums(Scan("t-1"), ALL, (), (Counted(), Total(Column(0, "cost"))))
     answers = []
     for who in (pd.Series([7, 7, 7, 8]), pd.Series([7, 7, 7, 8, None]), pd.Series([7, "7", 7.0, 8])):
@@ -612,7 +612,7 @@ def test_pandas_whole_numbers_stay_the_same_person_beside_a_missing_one(engine):
 
 
 def test_an_erased_snapshot_answers_nothing(engine):
-    engine.prepare(pa.table({"x": [1]}), Preparation(None, 1, (StoredGrid("x", 0, 1, 0),), KEY), "t-1")
+    engine.prepare(pa.table({"x": [1]}), Preparation(None, 1, (StoredGrid("x", 0, 1),), KEY), "t-1")
     program = CellSums(Scan("t-1"), ALL, (), (Counted(),))
     assert engine.run(program).tolist() == [[1]]
     engine.erase("t-1")
@@ -625,6 +625,6 @@ def test_a_snapshot_made_again_is_seen(engine):
     program = CellSums(Scan("t-1"), ALL, (), (Counted(),))
     for rows in (1, 5):
         engine.prepare(
-            pa.table({"x": [1] * rows}), Preparation(None, 1, (StoredGrid("x", 0, 1, 0),), KEY), "t-1"
+            pa.table({"x": [1] * rows}), Preparation(None, 1, (StoredGrid("x", 0, 1),), KEY), "t-1"
         )
         assert engine.run(program).tolist() == [[rows]]

@@ -6,6 +6,7 @@ import math
 import random
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -121,7 +122,9 @@ def _readings(name: str) -> list[Any]:
         StoredCodes("x", ("0", "0")),
     ]
     if name in NUMBERS:
-        readings += [StoredGrid("x", *grid) for grid in GRIDS] + [StoredGrid("x", 0, 10, 0, 5)]
+        readings += [StoredGrid("x", low, high, Fraction(2) ** power) for low, high, power in GRIDS] + [
+            StoredGrid("x", 0, 10, missing=5)
+        ]
         readings += [
             StoredCodes("x", (0.0, -0.0, 0.5, 1.5, -1.0, 0.1, 5.0)),
             StoredCodes("x", (False, True), 0),
@@ -160,7 +163,7 @@ def test_every_identifier_is_the_same_person(both: Both, name: str) -> None:
     values = [value for value in COLUMNS[name][1] if not (name == "single" and value and abs(value) > 2**53)]
     who = pa.array([draw.choice(values) for _ in range(200)], COLUMNS[name][0], from_pandas=False)
     source = pa.table({"who": who, "x": [draw.randrange(9) for _ in range(200)]})
-    both.prepare(source, Preparation("who", 3, (StoredGrid("x", 0, 9, 0),), KEY), "t")
+    both.prepare(source, Preparation("who", 3, (StoredGrid("x", 0, 9),), KEY), "t")
     duck, postgres = both.stored("t")
     assert duck == postgres
     assert duck[1]
@@ -177,7 +180,11 @@ def test_the_very_same_rows_are_kept(both: Both) -> None:
             "ward": pa.array([draw.choice("ABC") for _ in range(size)]),
         }
     )
-    columns = (StoredGrid("x", -5, 50, -1), StoredText("note"), StoredCodes("ward", ("A", "B"), None))
+    columns = (
+        StoredGrid("x", -5, 50, Fraction(1, 2)),
+        StoredText("note"),
+        StoredCodes("ward", ("A", "B"), None),
+    )
     for max_rows, constant in ((1, ()), (2, ("ward",)), (40, ("note", "x")), (5000, ())):
         both.prepare(source, Preparation("who", max_rows, columns, KEY, constant), "t")
         duck, postgres = both.stored("t")
@@ -191,7 +198,7 @@ def test_the_very_same_rows_are_kept(both: Both) -> None:
 def test_empty_and_one_row_tables(both: Both, rows: int) -> None:
     source = pa.table({"who": pa.array([1] * rows, pa.int64()), "x": pa.array([2.5] * rows, pa.float64())})
     for unit in ("who", None):
-        both.prepare(source, Preparation(unit, 2, (StoredGrid("x", 0, 5, 0),), KEY), "t")
+        both.prepare(source, Preparation(unit, 2, (StoredGrid("x", 0, 5),), KEY), "t")
         duck, postgres = both.stored("t")
         assert duck == postgres
         assert len(duck[0]) == rows
@@ -218,7 +225,11 @@ def test_random_doubles_have_one_text_and_one_grid_point(both: Both) -> None:
     source = pa.table(
         {"who": range(len(values)), "a": values, "b": values, "c": [repr(value) for value in values]}
     )
-    columns = (StoredText("a"), StoredGrid("b", -(2**52), 2**52, -20), StoredGrid("c", -(2**52), 2**52, -20))
+    columns = (
+        StoredText("a"),
+        StoredGrid("b", -(2**52), 2**52, Fraction(1, 2**20)),
+        StoredGrid("c", -(2**52), 2**52, Fraction(1, 2**20)),
+    )
     both.prepare(source, Preparation("who", 1, columns, KEY), "t")
     duck, postgres = both.stored("t")
     assert duck == postgres

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from datetime import UTC, datetime
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -136,7 +137,7 @@ def make_columns() -> tuple[list[str], list[StoredTime | StoredGrid], list[bool]
     for name, numbers in NUMBERS.items():
         for text, number in numbers.items():
             hundredths = 0 if number is None else round(number * 64)
-            columns.append(StoredGrid(f"c{len(texts)}", hundredths, hundredths, -6, format=name))
+            columns.append(StoredGrid(f"c{len(texts)}", hundredths, hundredths, Fraction(1, 64), format=name))
             texts.append(text)
             readable.append(number is not None)
     return texts, columns, readable

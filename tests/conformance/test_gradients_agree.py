@@ -46,7 +46,7 @@ def prepared(engines: Any, rows: tuple[np.ndarray, np.ndarray]) -> Any:
     X, y = rows
     columns: dict[str, Any] = {name.name: X[:, place] for place, name in enumerate(NAMES)}
     columns["y"] = pa.array([None if label == 3 else int(label) for label in y], pa.int64())
-    grids = (*(StoredGrid(name.name, -ONE, ONE, 0) for name in NAMES), StoredGrid("y", -1, 4, 0))
+    grids = (*(StoredGrid(name.name, -ONE, ONE) for name in NAMES), StoredGrid("y", -1, 4))
     engines.prepare(pa.table(columns), Preparation(None, 1, grids, b"k"), "t")
     return engines
 

@@ -100,9 +100,9 @@ def table() -> pa.Table:
 
 def prepared() -> Preparation:
     grids = (
-        StoredGrid("a", -(2**20), 2**20, -20),
-        StoredGrid("b", -(2**19), 2**20, -20),
-        StoredGrid("y", 0, 2**20, -20),
+        StoredGrid("a", -(2**20), 2**20, Fraction(1, 2**20)),
+        StoredGrid("b", -(2**19), 2**20, Fraction(1, 2**20)),
+        StoredGrid("y", 0, 2**20, Fraction(1, 2**20)),
         StoredCodes("c", (0.0, 1.0, 2.0)),
     )
     return Preparation(None, 1, grids, KEY)

@@ -111,7 +111,7 @@ def _samples(size: int) -> tuple[list[str | None], list[str]]:
 def _prepare(engines: Any, texts: list[str | None]) -> None:
     known = [text for text in texts if text is None or "\0" not in text]
     source = pa.table({"note": known, "row": list(range(len(known)))})
-    stored = (StoredText("note"), StoredGrid("row", 0, len(known) - 1, 0))
+    stored = (StoredText("note"), StoredGrid("row", 0, len(known) - 1))
     engines.prepare(source, Preparation(None, 1, stored, b"key"), "t-1")
 
 

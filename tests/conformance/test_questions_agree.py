@@ -203,7 +203,7 @@ RARE = (
         AT, ALL, (), (Total(Constant(2**62)), Total(Lookup(Column(0, "ward"), (2**62, None, -(2**62)))))
     ),
     CellSums(
-        AT, ALL, (), (Total(Lookup(Multiply(COST, Constant(-(2**40))), (1,))), Total(Lookup(COST, (7, 8))))
+        AT, ALL, (), (Total(Lookup(Multiply(COST, Constant(-(2**30))), (1,))), Total(Lookup(COST, (7, 8))))
     ),
     CellSums(AT, ALL, (), (Total(Lookup(Multiply(COST, Constant(2**20)), (1, 2))),)),
     CellSums(AT, ALL, (), (Total(UnitBlock(0, 50)), Total(UnitBlock(0, 7)))),

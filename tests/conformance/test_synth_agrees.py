@@ -85,7 +85,11 @@ def make_table() -> pa.Table:
 
 
 def prepare() -> Preparation:
-    grids = [StoredGrid(name, -(2**20) if name != "b" else 0, 2**20, -20) for name in NAMES if name != "c"]
+    grids = [
+        StoredGrid(name, -(2**20) if name != "b" else 0, 2**20, Fraction(1, 2**20))
+        for name in NAMES
+        if name != "c"
+    ]
     codes = StoredCodes("c", (0.0, 1.0, 2.0)), StoredCodes("s", ("x", "y"))
     return Preparation(None, 1, (*grids, *codes), KEY)
 

@@ -77,7 +77,7 @@ def beside(tmp_path_factory: pytest.TempPathFactory, spark: Any) -> Beside:
     numbers = {
         name: pa.array(rng.uniform(-1.1, 1.1, ROWS), mask=rng.random(ROWS) < 0.02) for name in [*NAMES, "y"]
     }
-    grids = [StoredGrid(name, -REACH, REACH, -20) for name in numbers]
+    grids = [StoredGrid(name, -REACH, REACH, Fraction(1, 2**20)) for name in numbers]
     found = Beside.at(tmp_path_factory.mktemp("wide"), spark)
     source = pa.table({**numbers, "side": rng.integers(0, 2, ROWS)})
     found.prepare(source, Preparation(None, 1, (*grids, StoredCodes("side", (0.0, 1.0))), KEY), "t")

@@ -12,6 +12,7 @@ import random
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,7 @@ from sfumato.engines.values import (
 
 TABLES = 25
 MAX_ROWS = (1, 2, 3, 5, 8, 13, 20, 50, 200, 1000)
-COST = StoredGrid("cost", -17, 1000, -3)
+COST = StoredGrid("cost", -17, 1000, Fraction(1, 2**3))
 WARD = StoredCodes("ward", ("A", "B", "C", "D", "E"))
 GRADE = StoredCodes("grade", (0.0, 1.0, 2.0))
 OF = StoredCodes("of", tuple(float(i) for i in range(TABLES)))
@@ -255,7 +256,7 @@ def test_without_a_unit_column_one_row_moves_one_row(tmp_path):
 
 NAN, INF = math.nan, math.inf
 ODD = (
-    StoredGrid("cost", 0, 8, 0),
+    StoredGrid("cost", 0, 8),
     StoredCodes("cost", (0.0, 1.0, 5.0)),
     StoredCodes("cost", ("0", "1", "5", "inf", "1e+300")),
 )
@@ -361,7 +362,7 @@ def test_a_pandas_row_is_read_by_itself(tmp_path, kind, odd):
 
     def stored_by(values: list[Any]) -> Counter[Any]:
         frame = pd.DataFrame({"x": values, "who": values, "cost": range(len(values))})
-        heavy = Preparation("who", 3, (StoredCodes("x", listed), StoredGrid("cost", 0, 29, 0)), b"key")
+        heavy = Preparation("who", 3, (StoredCodes("x", listed), StoredGrid("cost", 0, 29)), b"key")
         engine.prepare(frame, heavy, "t")
         with duckdb.connect(str(engine.folder / "t.duckdb"), read_only=True) as connection:
             kept = connection.execute("SELECT c0, c1 FROM rows WHERE c1 < 29").fetchall()

@@ -61,8 +61,11 @@ class Dialect(Protocol):
         Pieces at the ends are compared once, those between them at most once at every place.
         """
 
-    def write_digits(self, number: str, reach: int) -> str:
-        """Count the binary digits of a positive integer of 64 bits, which lies no farther from zero."""
+    def write_curve(self, name: str, number: str) -> str:
+        """Write a function of a double, of those that `values.Curve` lists, where it has a value."""
+
+    def write_whole(self, number: str, rule: str) -> str:
+        """Write a double of less than 63 bits as an integer, by a rule of `values.Whole`."""
 
     def write_fold(self, text: str, upper: bool) -> str:
         """Write the 26 letters of English in the other case, and leave all others as they are."""

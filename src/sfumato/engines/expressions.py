@@ -15,12 +15,13 @@ from sfumato.engines.values import (
     Among,
     AtLeast,
     AtMost,
-    Binary,
     Calendar,
     Choose,
     Column,
     Constant,
+    Curve,
     Divide,
+    Double,
     Either,
     Every,
     Folded,
@@ -33,14 +34,17 @@ from sfumato.engines.values import (
     Missing,
     Multiply,
     Not,
+    Power,
     Predicate,
-    Root,
+    Quotient,
+    RealConstant,
     Same,
     Some,
     Spelled,
     UnitBlock,
     UnitDigest,
     Value,
+    Whole,
     flatten_extremes,
 )
 
@@ -58,6 +62,8 @@ _LIMIT = 2**62
 """Values lie well within ±2^62: comparing with more than this changes nothing."""
 _SHORT = 20
 """Longer lists are written in a way of their own."""
+_DOMAINS = {"sqrt": ">=", "ln": ">", "log2": ">", "log10": ">"}
+"""How a double compares with 0 where a function of it has a value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,20 +86,23 @@ class Expressions:
                 return self.name(at, column)
             case Constant(number):
                 return self._constant(number, self.dialect.wide)
-            case Add() | Multiply() | Divide() | Either():
+            case Add() | Multiply() | Divide() | Either() | Least() | Greatest():
                 return self._of_two(part)
-            case Least() | Greatest():
-                return self._extreme(part)
-            case Lookup(of, entries):
-                if self.ranges.reach(part) > _LIMIT:
-                    raise OverflowError("an entry lies beyond 2^62")
-                return self.dialect.write_entry(entries, self.write_value(of))
+            case Lookup():
+                return self._entry(part)
             case Choose():
                 return self._chosen(part)
             case UnitBlock() | UnitDigest():
                 return self._of_unit(part)
-            case Calendar() | Root() | Binary() | Length() | Folded():
+            case Calendar() | Length() | Folded():
                 return self._of_one(part)
+            case Double() | RealConstant() | Quotient() | Curve() | Power() | Whole():
+                return self._double(part)
+
+    def _entry(self, part: Lookup) -> str:
+        if self.ranges.reach(part) > _LIMIT:
+            raise OverflowError("an entry lies beyond 2^62")
+        return self.dialect.write_entry(part.entries, self.write_value(part.part))
 
     def _of_unit(self, part: UnitBlock | UnitDigest) -> str:
         if isinstance(part, UnitDigest):
@@ -116,9 +125,11 @@ class Expressions:
                 one, other_one = (self._as(each, self._kind(part)) for each in (then, otherwise))
                 return f"CASE WHEN {self.write_condition(when)} THEN {one} ELSE {other_one} END"
 
-    def _of_two(self, part: Add | Multiply | Divide | Either) -> str:
+    def _of_two(self, part: Add | Multiply | Divide | Either | Least | Greatest) -> str:
         kind = self._kind(part)
         match part:
+            case Least() | Greatest():
+                return self._extreme(part)
             case Add(left, right):
                 return f"({self._as(left, kind)} + {self._as(right, kind)})"
             case Multiply(left, right):
@@ -137,28 +148,66 @@ class Expressions:
     def _extreme(self, part: Least | Greatest) -> str:
         """Write a least or greatest value; engines' own pass over missing ones."""
         write = partial(self._as, kind="BIGINT") if self.ranges.is_narrow(part) else self.write_value
+        if self.ranges.is_double(part):
+            write = partial(self._as, kind=self.dialect.double)
         parts = [(each, write(each)) for each in flatten_extremes(part)]
         name = "least" if isinstance(part, Least) else "greatest"
         chosen = f"{name}({', '.join(text for _, text in parts)})"
         if part.skips:
             return chosen
         # Constants are never missing, so most comparisons test one column only.
-        missing = [text for each, text in parts if not isinstance(each, Constant) or each.value is None]
+        missing = [text for each, text in parts if not _is_known(each)]
         present = [f"{text} IS NOT NULL" for text in missing]
         return f"CASE WHEN {join_conditions('AND', present) or 'true'} THEN {chosen} END"
 
-    def _of_one(self, part: Calendar | Root | Binary | Length | Folded) -> str:
+    # ---- doubles ----
+
+    def _double(self, part: Double | RealConstant | Quotient | Curve | Power | Whole) -> str:
+        """Write a double. Operands are sanitised, not operations: an optimiser may move either."""
+        match part:
+            case Whole():
+                return self._whole(part)
+            case Double(of):
+                return f"CAST({self.write_value(of)} AS {self.dialect.double})"
+            case RealConstant(digits):
+                return self._real(float(digits))
+            case Quotient(left, right, nonzero):
+                below = self.write_value(right)
+                below = below if nonzero else f"nullif({below}, {self._real(0.0)})"
+                return f"({self.write_value(left)} / {below})"
+            case Curve(name, of, total):
+                inside = self._within(of, "" if total else _DOMAINS.get(name, ""))
+                return self.dialect.write_curve(name, inside)
+            case Power(base, exponent, total):
+                inside = self._within(base, "" if total else ">=" if float(exponent.digits) >= 0 else ">")
+                return f"power({inside}, {self.write_value(exponent)})"
+
+    def _within(self, part: Value, compares: str) -> str:
+        """Write a double that is missing unless it compares with 0 like this."""
+        number = self.write_value(part)
+        return f"CASE WHEN {number} {compares} {self._real(0.0)} THEN {number} END" if compares else number
+
+    def _real(self, number: float) -> str:
+        return f"CAST('{number!r}' AS {self.dialect.double})"
+
+    def _whole(self, part: Whole) -> str:
+        number = inner = self.write_value(part.part)
+        if part.exponent:
+            number = f"({number} * {self._real(2.0**-part.exponent)})"
+        if part.clips:
+            number = (
+                f"least(greatest({number}, {self._real(float(part.low))}), {self._real(float(part.high))})"
+            )
+            # They pass over a missing number; it is missing again in a sum with x - x, which is 0 otherwise.
+            number = f"({number} + ({inner} - {inner}))"
+        return self.dialect.write_whole(number, part.rule)
+
+    # ---- dates, texts ----
+
+    def _of_one(self, part: Calendar | Length | Folded) -> str:
         match part:
             case Calendar(days, field):
                 return self.dialect.write_calendar(self.write_value(days), field)
-            case Root(of):
-                # IEEE 754 says how a root is rounded, and a double holds the integer: engines agree.
-                number = f"CAST({self.write_value(of)} AS {self.dialect.double})"
-                return f"CAST(floor(sqrt(abs({number}))) AS BIGINT)"
-            case Binary(of):
-                return self.dialect.write_digits(
-                    f"CAST({self.write_value(of)} AS BIGINT)", self.ranges.reach(of)
-                )
             case Length(text):
                 return self.find_test(part) or f"length({self.write_value(text)})"
             case Folded(text, upper):
@@ -171,6 +220,8 @@ class Expressions:
 
     def _kind(self, part: Value) -> str:
         """Return the type in which a value is computed."""
+        if self.ranges.is_double(part):
+            return self.dialect.double
         return "BIGINT" if self.ranges.is_narrow(part) else self.dialect.wide
 
     def _as(self, part: Value, kind: str) -> str:
@@ -178,6 +229,8 @@ class Expressions:
         if isinstance(part, Constant):
             return self._constant(part.value, kind)
         # What is computed here has its type already; columns and lookups have types of the engine's choice.
+        if kind == self.dialect.double:
+            return self.write_value(part)
         computed = isinstance(part, Add | Multiply | Divide | Either | Choose)
         text = self.write_value(part)
         return text if computed and self._kind(part) == kind else f"CAST({text} AS {kind})"
@@ -240,6 +293,10 @@ class Expressions:
 def join_conditions(word: str, parts: Iterable[str]) -> str:
     """Return conditions, each in brackets, with AND or OR between them."""
     return f" {word} ".join(f"({part})" for part in parts)
+
+
+def _is_known(part: Value) -> bool:
+    return isinstance(part, RealConstant) or (isinstance(part, Constant) and part.value is not None)
 
 
 def _bounded(number: int) -> int:

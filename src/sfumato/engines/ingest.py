@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hmac
-import math
 from dataclasses import dataclass
 from difflib import get_close_matches
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from sfumato.engines.formats import write_iso_date, write_plain_number
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from sfumato.engines.formats import TextFunctions
     from sfumato.engines.snapshot import Preparation, StoredColumn
+
+_HALF = Fraction(1, 2)
 
 K = TypeVar("K")
 """The kinds of columns that an engine tells apart."""
@@ -298,9 +300,9 @@ def _write_count(condition: str, each: str = "1") -> str:
 def _beyond(column: StoredColumn, value: str, double: str, in_days: bool) -> tuple[str, str, str]:
     """Write whether a value is below its bounds, whether above, and whether it has no place at all."""
     match column:
-        case StoredGrid(low=low, high=high, exponent=exponent):
+        case StoredGrid(low=low, high=high, step=step):
             # What is rounded to a bound is not beyond it.
-            ends = [math.ldexp(end, exponent) for end in (low - 0.5, high + 0.5)]
+            ends = [float((end + half) * step) for end, half in ((low, -_HALF), (high, _HALF))]
             first, last = (f"CAST('{end!r}' AS {double})" for end in ends)
             return f"{value} < {first}", f"{value} > {last}", "1 = 0"
         case StoredTime(low=low, high=high):

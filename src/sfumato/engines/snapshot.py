@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 
 
 @dataclass(frozen=True, slots=True)
 class StoredGrid:
-    """A number stored as the nearest multiple of 2^exponent, clipped to [low, high]; no number as missing.
+    """A number stored as the nearest multiple of a step, clipped to [low, high]; no number as missing.
 
     `missing` is the integer that stands for a missing value; without it a missing value stays missing.
     """
@@ -15,7 +16,7 @@ class StoredGrid:
     name: str
     low: int
     high: int
-    exponent: int
+    step: Fraction = Fraction(1)
     missing: int | None = None
     format: str = ""
     """How texts write the numbers: a name in engines/formats.py; empty for plain numbers."""
@@ -51,6 +52,16 @@ class StoredText:
 
 
 StoredColumn = StoredGrid | StoredTime | StoredCodes | StoredText
+
+
+def write_steps(grid: StoredGrid, number: str, double: str) -> str:
+    """Write how many steps of a grid a double is, by one product or quotient for steps as 0.01 or 5."""
+    steps = number
+    if grid.step.denominator != 1:
+        steps = f"{steps} * CAST('{float(grid.step.denominator)!r}' AS {double})"
+    if grid.step.numerator != 1:
+        steps = f"{steps} / CAST('{float(grid.step.numerator)!r}' AS {double})"
+    return f"({steps})"
 
 
 def find_reach(column: StoredColumn) -> int | None:

@@ -1,4 +1,4 @@
-"""Interval analysis: between which integers a value lies, whatever the row.
+"""Interval analysis: between which integers a value lies, whatever the row, and which values are doubles.
 
 Ranges follow from declared bounds and from public numbers, never from data. Two things rest on them: how far
 one row can move a sum, which privacy depends on (docs/proofs/statistics.md), and whether an engine may
@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING
 from sfumato.engines.values import (
     WIDEST,
     Add,
-    Binary,
     Calendar,
     Choose,
     Column,
     Constant,
+    Curve,
     Divide,
+    Double,
     Either,
     Folded,
     Greatest,
@@ -27,10 +28,13 @@ from sfumato.engines.values import (
     Length,
     Lookup,
     Multiply,
-    Root,
+    Power,
+    Quotient,
+    RealConstant,
     UnitBlock,
     UnitDigest,
     Value,
+    Whole,
 )
 
 if TYPE_CHECKING:
@@ -43,6 +47,7 @@ NARROW = 2**62
 """Integers nearer to zero than this are computed in 64 bits, many times as fast as wider ones."""
 _SMALL = 2**32
 """Years, months and lengths of texts are nearer to zero than this."""
+_DOUBLES = (Double, RealConstant, Quotient, Curve, Power)
 
 
 def value_range(value: Value, columns: Mapping[Column, Range]) -> Range:
@@ -74,7 +79,12 @@ class ValueRanges:
 
         Where no column has a range nothing is narrow: engines that state none compute no faster in 64 bits.
         """
-        return bool(self.columns) and self._find(value).widest < NARROW
+        known = self._find(value)
+        return bool(self.columns) and not known.double and known.widest < NARROW
+
+    def is_double(self, value: Value) -> bool:
+        """Return whether the value is a double."""
+        return self._find(value).double
 
     def _find(self, value: Value) -> _Known:
         return self._known.get(id(value)) or self._learn(value)
@@ -84,7 +94,8 @@ class ValueRanges:
         low, high = found = self._range(value, *(part.range for part in parts))
         sums, products = _partial_reaches(value, max(-low, high), parts)
         widest = max(sums, products, *(part.widest for part in parts))
-        known = self._known[id(value)] = _Known(value, found, sums, products, widest)
+        double = isinstance(value, _DOUBLES) or any(part.double for part in parts)
+        known = self._known[id(value)] = _Known(value, found, sums, products, widest, double)
         return known
 
     def _range(self, value: Value, *parts: Range) -> Range:
@@ -98,11 +109,11 @@ class ValueRanges:
                 return _range_of_entries(entries)
             case UnitBlock(_, count):
                 return 0, count
-            case Calendar() | Length() | Binary():
+            case Calendar() | Length():
                 return -_SMALL, _SMALL
-            case Root():
-                return 0, _SMALL
-            case Folded() | UnitDigest():
+            case Whole(low=low, high=high):
+                return low, high
+            case Folded() | UnitDigest() | Double() | RealConstant() | Quotient() | Curve() | Power():
                 return -WIDEST, WIDEST
         return _range_of_two(value, *parts)
 
@@ -117,6 +128,7 @@ class _Known:
     """How far from zero any of its factors come to, in whatever order they are multiplied."""
     widest: int
     """How far from zero any integer is that it is computed from."""
+    double: bool
 
 
 def _partial_reaches(value: Value, reach: int, parts: list[_Known]) -> tuple[int, int]:
@@ -161,7 +173,7 @@ def _range_of_two(value: Value, left: Range, right: Range) -> Range:
             # A square is not negative, whatever the sign of its root.
             return (max(0, min(corners)) if one is other else min(corners)), max(corners)
         case Divide(_, Constant(int(number))) if number > 0:
-            return low // number, high // number
+            return divide_towards_zero(low, number), divide_towards_zero(high, number)
         case Divide():
             # The divisor is an integer and not 0, or the quotient is missing.
             return -max(-low, high), max(-low, high)
@@ -170,6 +182,11 @@ def _range_of_two(value: Value, left: Range, right: Range) -> Range:
         case Greatest():
             return max(_bounding(value, low, least), default=min(low, least)), max(high, most)
     return min(low, least), max(high, most)
+
+
+def divide_towards_zero(number: int, by: int) -> int:
+    """Return number / by rounded towards zero, for a positive divisor."""
+    return number // by if number >= 0 else -(-number // by)
 
 
 def _bounding(value: Least | Greatest, left: int, right: int) -> list[int]:

@@ -1,20 +1,18 @@
-"""Integers computed from a row, and conditions on them: what an engine is asked to compute, as frozen values.
+"""Numbers computed from a row, and conditions on them: what an engine is asked to compute, as frozen values.
 
-The curator writes these; an engine turns them into its own SQL. Every value is an integer or missing, and
-missing in, missing out, unless it says otherwise. Nothing here holds a float or a name that an analyst typed;
-a text that an analyst typed is compared with, and reaches an engine as hexadecimal digits only. Conditions
-follow SQL's three-valued logic.
+The curator writes these; an engine turns them into its own SQL. Every value is an integer, a double or
+missing, and missing in, missing out, unless it says otherwise. `Add`, `Multiply`, `Least`, `Greatest`,
+`Either`, `Choose`, `Less` and `Same` take integers or doubles, never one of each. Every operation is total:
+it has a value or is missing, whatever the row (docs/proofs/rows.md). No name that an analyst typed is in
+here; a text that an analyst typed is compared with, and reaches an engine as hexadecimal digits only.
+Conditions follow SQL's three-valued logic.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
-from sfumato.privacy.canonical import tagged, written_by
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from sfumato.privacy.canonical import tagged
 
 WIDEST = 2**120
 """What a value on the way to another may reach, and a constant: engines compute in 128 bits, or in fewer
@@ -57,23 +55,13 @@ class Multiply:
 @tagged("Divide", "left", "right")
 @dataclass(frozen=True, slots=True)
 class Divide:
-    """left / right rounded down, neither of them negative; missing where right is 0."""
+    """left / right rounded towards zero; missing where right is 0."""
 
     left: Value
     right: Value
 
 
-def _written_as(tag: str) -> Callable[[Any], dict[str, Any]]:
-    """Return what writes an extreme to be hashed. `skips` is written if it is true.
-
-    Requests that were hashed before there was this field had the meaning of false.
-    """
-    return lambda part: (
-        {"": tag, "left": part.left, "right": part.right} | ({"skips": True} if part.skips else {})
-    )
-
-
-@written_by(_written_as("Least"))
+@tagged("Least", "left", "right", "skips")
 @dataclass(frozen=True, slots=True)
 class Least:
     """The smaller of two; missing where one is, or with `skips` only where both are."""
@@ -83,7 +71,7 @@ class Least:
     skips: bool = False
 
 
-@written_by(_written_as("Greatest"))
+@tagged("Greatest", "left", "right", "skips")
 @dataclass(frozen=True, slots=True)
 class Greatest:
     """The larger of two; missing where one is, or with `skips` only where both are."""
@@ -143,20 +131,22 @@ class Calendar:
     field: str
 
 
-@tagged("Root", "part")
+@tagged("Whole", "part", "rule", "exponent", "low", "high", "clips")
 @dataclass(frozen=True, slots=True)
-class Root:
-    """The square root of the magnitude of an integer below 2^52, rounded down."""
+class Whole:
+    """The integer next to a double divided by 2^exponent.
+
+    The rule is "even" (the nearest, halves to the even one), "away" (the nearest, halves away from zero),
+    "floor" or "zero" (towards it). With `clips` the quotient is clipped to [low, high] first; without, it
+    lies there by its own bounds.
+    """
 
     part: Value
-
-
-@tagged("Binary", "part")
-@dataclass(frozen=True, slots=True)
-class Binary:
-    """How many binary digits a positive integer has; of others, any number."""
-
-    part: Value
+    rule: str
+    exponent: int
+    low: int
+    high: int
+    clips: bool = True
 
 
 @tagged("Length", "text")
@@ -187,6 +177,59 @@ class UnitDigest:
     at: int
 
 
+# ---- doubles -----------------------------------------------------------------------------------------------
+
+
+@tagged("Double", "part")
+@dataclass(frozen=True, slots=True)
+class Double:
+    """The double nearest to an integer."""
+
+    part: Value
+
+
+@tagged("RealConstant", "digits")
+@dataclass(frozen=True, slots=True)
+class RealConstant:
+    """A double that is one for all rows, by the fewest digits that name it."""
+
+    digits: str
+
+
+@tagged("Quotient", "left", "right", "nonzero")
+@dataclass(frozen=True, slots=True)
+class Quotient:
+    """left / right in doubles; missing where right is 0, which it never is with `nonzero`."""
+
+    left: Value
+    right: Value
+    nonzero: bool = False
+
+
+@tagged("Curve", "name", "part", "total")
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """A function of a double: sqrt, ln, log2, log10, exp, abs, floor, round or trunc.
+
+    It is missing where it has no value: a root below 0, a logarithm at 0 and below. Where it is `total` the
+    bounds of the double exclude these. Those of EXP exclude what is too large or too small for a double.
+    """
+
+    name: str
+    part: Value
+    total: bool = False
+
+
+@tagged("Power", "base", "exponent", "total")
+@dataclass(frozen=True, slots=True)
+class Power:
+    """A double to a constant power; missing below 0, and for powers below 0 also at 0."""
+
+    base: Value
+    exponent: RealConstant
+    total: bool = False
+
+
 # ---- texts -------------------------------------------------------------------------------------------------
 
 
@@ -212,13 +255,17 @@ Value = (
     | Lookup
     | Choose
     | Calendar
-    | Root
-    | Binary
+    | Whole
+    | Double
+    | RealConstant
+    | Quotient
+    | Curve
+    | Power
     | Length
     | UnitBlock
     | UnitDigest
 )
-"""An integer, or a text where a column holds texts; which of the two, its domain says."""
+"""An integer, a double, or a text where a column holds texts, as its domain says."""
 
 
 # ---- conditions --------------------------------------------------------------------------------------------

@@ -158,8 +158,8 @@ CODES: dict[str, str] = {
     "SF-C102": "A table is registered with its unit of protection. Without one there is no sensitivity, so it is refused.",
     "SF-C103": "The first table of a population fixes its budget. Give budget=sf.Budget(…).",
     "SF-C104": "The lower bound of a column must be below the upper bound.",
-    "SF-C105": "Numbers are kept as multiples of a step that is a power of two. Leave the step out, or choose one that "
-    "puts the bounds at most 2^52 steps from zero and at least one step apart.",
+    "SF-C105": "Numbers are kept as multiples of a step, as 0.01. Leave the step out, or choose one that "
+    "puts the bounds at most 2^50 steps from zero and at least one step apart.",
     "SF-C106": "An empty list of values allows nothing.",
     "SF-C107": "The listed values of a column have one type, so that the type of the answer does not depend on the data.",
     "SF-C108": "A value is listed twice, and the second could never be used.",
@@ -325,7 +325,7 @@ CODES: dict[str, str] = {
     "SF-Q228": "Numbers that are asked together are computed from all that is measured. Here some have so much less noise than others, or are so nearly the same, that the others would be lost in rounding. Ask the questions one by one. Nothing was charged.",
     "SF-Q220": "A cumulative curve keeps every sum of its tree, so it has at most 1,024 points. Ask for fewer, or for QUANTILE(x, 0.9), which chooses among all values.",
     # noise
-    "SF-N201": "Noise scales lie between 1/1000 and 2^40 grid steps. Far smaller means hardly any privacy, far larger hardly any answer.",
+    "SF-N201": "Noise scales lie between 1/1000 and 2^48 grid steps. Far smaller means hardly any privacy, far larger hardly any answer.",
     "SF-N202": "Exact noise is for whole numbers. Round other numbers to a grid first; sums of doubles have no exact sensitivity.",
     "SF-N203": "The array is empty, which is more likely a mistake than a question.",
     "SF-N205": "Correlated noise needs a vector with as many numbers as the covariance has rows.",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.errors import UsageError
-from sfumato.noise.additive import LARGEST
+from sfumato.noise.additive import COMBINED
 from sfumato.noise.audit_hook import observed
 from sfumato.noise.gaussian import GaussianNoise
 from sfumato.noise.sampling.bits import OS
@@ -66,7 +66,7 @@ class CorrelatedGaussian:
         for bits in range(_FINEST, -64, -1):
             factor = np.rint(root * 2.0**bits).astype(np.int64)
             scale = int(np.prod(np.diagonal(factor).astype(object))) * Fraction(2) ** -bits
-            if 0 < scale <= LARGEST:
+            if 0 < scale <= COMBINED:
                 return cls(tuple(map(tuple, factor.tolist())), Fraction(2) ** -bits)
         raise _singular()
 

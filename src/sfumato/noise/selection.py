@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import UsageError
 from sfumato.errors.numbers import format_number
-from sfumato.noise.additive import LARGEST, SMALLEST
+from sfumato.noise.additive import COMBINED, SMALLEST
 from sfumato.noise.sampling.integers import IntArray, parse_integers
 from sfumato.privacy.exact import Number, parse_confidence, parse_positive, parse_whole, require_bool
 
@@ -72,7 +72,7 @@ def likely_shortfall(scale: Fraction, count: int, confidence: Number) -> int:
 
 def require_scale(scale: Fraction) -> None:
     """Refuse a scale that hides nothing or drowns everything."""
-    if not SMALLEST <= scale <= LARGEST:
+    if not SMALLEST <= scale <= COMBINED:
         raise UsageError(
             "SF-N402",
             "The scale of this choice is out of range.",

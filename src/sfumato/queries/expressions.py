@@ -326,8 +326,6 @@ def _parse_or(node: exp.Expression) -> Condition:
 
 def _parse_comparison(node: exp.Expression) -> Condition:
     left, right = (parse_expression(part) for part in parse_sides(node))
-    if isinstance(left, Literal) and isinstance(right, Literal):
-        raise PolicyError("SF-Q105", "A comparison needs a column on one side.", try_="age >= 65")
     return Comparison(left, COMPARISONS[type(node)], right)
 
 

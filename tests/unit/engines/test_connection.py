@@ -19,7 +19,7 @@ def lab(tmp_path_factory):
     folder = tmp_path_factory.mktemp("lab")
     engine = DuckDBEngine(folder)
     for name in ("t", "u"):
-        engine.prepare(pa.table({"x": [1, 2]}), Preparation(None, 1, (StoredGrid("x", 0, 9, 0),), b"k"), name)
+        engine.prepare(pa.table({"x": [1, 2]}), Preparation(None, 1, (StoredGrid("x", 0, 9),), b"k"), name)
     (folder / "other.csv").write_text("a\n1\n")
     return folder
 

@@ -18,11 +18,11 @@ import pytest
 from sfumato.engines.snapshot import Preparation, StoredCodes, StoredGrid, StoredText, StoredTime
 
 COLUMNS = (
-    StoredGrid("cost", 0, 3, 0),
+    StoredGrid("cost", 0, 3),
     StoredCodes("ward", ("A", "B")),
     StoredText("note"),
     StoredTime("day", 0, 3, False),
-    StoredGrid("born", 0, 9, 0, missing=7),
+    StoredGrid("born", 0, 9, missing=7),
 )
 NOTES = ["", "x", "a,b", "a", None, "é\n"]
 
@@ -176,7 +176,7 @@ def test_a_constant_value_is_of_all_rows_not_of_those_that_answer(store):
 def test_a_missing_value_of_the_first_row_is_the_units_value(store):
     """Among many people whose rows are one missing and one present, about half are missing throughout."""
     made = [{"who": f"{i}", "x": value} for i in range(400) for value in (None, 1.0)]
-    asked = Preparation("who", 5, (StoredGrid("x", 0, 3, 0),), b"k", ("x",))
+    asked = Preparation("who", 5, (StoredGrid("x", 0, 3),), b"k", ("x",))
     store.prepare(pa.table({"who": [m["who"] for m in made], "x": [m["x"] for m in made]}), asked, "t")
     values = dict(store.read("SELECT c0, count(*) FROM rows GROUP BY c0"))
     assert values.keys() == {None, 1}
@@ -187,7 +187,7 @@ def test_the_order_does_not_favour_small_values(store):
     """Of 0 … 9 each person keeps one first; over 2,000 people every digit is first about equally often."""
     size, people = 10, 2000
     source = pa.table({"who": [i // size for i in range(size * people)], "x": list(range(size)) * people})
-    store.prepare(source, Preparation("who", 2, (StoredGrid("x", 0, 9, 0),), b"k"), "t")
+    store.prepare(source, Preparation("who", 2, (StoredGrid("x", 0, 9),), b"k"), "t")
     first = dict(store.read("SELECT c0, count(*) FROM rows WHERE place = 1 GROUP BY c0"))
     assert set(first) == set(range(10))
     assert all(abs(count - 200) < 6 * (people * 0.09) ** 0.5 for count in first.values())
@@ -196,7 +196,7 @@ def test_the_order_does_not_favour_small_values(store):
 def test_copies_of_a_row_have_places_of_their_own(store):
     """A row many times beside another once is first nearly always, not half of the time."""
     source = pa.table({"who": [f"{i // 10}" for i in range(10_000)], "x": ([0] * 9 + [1]) * 1000})
-    store.prepare(source, Preparation("who", 2, (StoredGrid("x", 0, 9, 0),), b"k"), "t")
+    store.prepare(source, Preparation("who", 2, (StoredGrid("x", 0, 9),), b"k"), "t")
     ((rare,),) = store.read("SELECT count(*) FROM rows WHERE place = 1 AND c0 = 1")
     assert 40 < rare < 160
 
@@ -213,7 +213,7 @@ def test_texts_are_cut_and_empty_ones_stay(store):
 
 
 def test_people_are_one_in_all_tables_of_a_lab(store):
-    people, x = StoredGrid("x", 0, 9, 0), StoredGrid("y", 0, 9, 0)
+    people, x = StoredGrid("x", 0, 9), StoredGrid("y", 0, 9)
     store.prepare(pa.table({"who": [1, 2, 2], "x": [1, 2, 3]}), Preparation("who", 3, (people,), b"k"), "a")
     store.prepare(pa.table({"id": ["2", "3"], "y": [1, 2]}), Preparation("id", 1, (x,), b"k"), "b")
     store.prepare(pa.table({"who": [1, 2]}), Preparation("who", 3, (), b"other"), "c")
@@ -224,7 +224,7 @@ def test_people_are_one_in_all_tables_of_a_lab(store):
 
 def test_rows_without_a_unit_column_have_blocks_drawn_anew(store):
     source = pa.table({"x": [1] * 5000})
-    asked = Preparation(None, 1, (StoredGrid("x", 0, 9, 0),), b"k")
+    asked = Preparation(None, 1, (StoredGrid("x", 0, 9),), b"k")
     drawn = []
     for _ in range(2):
         store.prepare(source, asked, "t")

@@ -59,10 +59,10 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> DuckDBEngine:
         }
     )
     columns = (
-        StoredGrid("a", -40, 40, 0),
-        StoredGrid("b", 0, 6, 0),
+        StoredGrid("a", -40, 40),
+        StoredGrid("b", 0, 6),
         StoredCodes("c", ("x", "y", "z")),
-        StoredGrid("wide", -(2**33), 2**33, 0),
+        StoredGrid("wide", -(2**33), 2**33),
     )
     found = DuckDBEngine(tmp_path_factory.mktemp("lab"))
     found.prepare(source, Preparation("who", 5, columns, b"k"), "t")

@@ -174,8 +174,8 @@ def test_they_are_clipped_and_missing_ones_replaced(read):
 
 def test_missing_numbers_and_codes_are_replaced_after_reading(read):
     values = pa.table(named(["1", "9", "x", None, "nan", "-5"]))
-    assert read(values, StoredGrid("x", 0, 8, 0, missing=3)) == [1, 8, 3, 3, 3, 0]
-    assert read(values, StoredGrid("x", 0, 8, 0)) == [1, 8, None, None, None, 0]
+    assert read(values, StoredGrid("x", 0, 8, missing=3)) == [1, 8, 3, 3, 3, 0]
+    assert read(values, StoredGrid("x", 0, 8)) == [1, 8, None, None, None, 0]
     assert read(values, StoredCodes("x", ("9", "1"), missing=0)) == [1, 0, 0, 0, 0, 0]
     assert read(values, StoredCodes("x", (1.0, 9.0), missing=1)) == [0, 1, 1, 1, 1, 1]
 

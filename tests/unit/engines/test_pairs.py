@@ -43,7 +43,7 @@ def expected(group: int) -> list[int]:
 @pytest.mark.parametrize("more", [(), (Counted(),)], ids=["left out", "tested for"])
 def test_pairs_with_missing_values(tmp_path: Path, more: tuple[Counted, ...]) -> None:
     engine = DuckDBEngine(tmp_path)
-    columns = (StoredGrid("x", -9, 9, 0), StoredGrid("y", -9, 9, 0), StoredGrid("g", 0, 2, 0))
+    columns = (StoredGrid("x", -9, 9), StoredGrid("y", -9, 9), StoredGrid("g", 0, 2))
     table = pa.table(dict(zip("xyg", map(list, zip(*ROWS, strict=True)), strict=True)))
     engine.prepare(table, Preparation(None, 1, columns, b"k"), "t")
     found = engine.run(CellSums(Scan("t"), ALL, (CellKey(G, 3),), (*TERMS, *more)))

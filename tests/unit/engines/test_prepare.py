@@ -14,7 +14,7 @@ import pytest
 from sfumato.engines.duckdb import prepare
 from sfumato.engines.snapshot import Preparation, StoredCodes, StoredGrid, StoredText, StoredTime
 
-COLUMNS = (StoredGrid("cost", 0, 100, 0), StoredCodes("ward", ("AAAA-ward", "BBBB-ward")))
+COLUMNS = (StoredGrid("cost", 0, 100), StoredCodes("ward", ("AAAA-ward", "BBBB-ward")))
 PREPARATION = Preparation("who", 3, COLUMNS, b"\x01key")
 COUNT = "SELECT count(*), sum(c0) FROM rows"
 
@@ -64,10 +64,10 @@ def test_the_file_holds_codes_and_no_raw_value(store):
 @pytest.mark.parametrize(
     ("column", "stored"),
     [
-        (StoredGrid("x", 0, 2**31 - 1, 0), "INTEGER"),
-        (StoredGrid("x", -(2**31), 0, 0), "INTEGER"),
-        (StoredGrid("x", 0, 2**31, 0), "BIGINT"),
-        (StoredGrid("x", -(2**31) - 1, 0, 0), "BIGINT"),
+        (StoredGrid("x", 0, 2**31 - 1), "INTEGER"),
+        (StoredGrid("x", -(2**31), 0), "INTEGER"),
+        (StoredGrid("x", 0, 2**31), "BIGINT"),
+        (StoredGrid("x", -(2**31) - 1, 0), "BIGINT"),
         (StoredCodes("x", tuple(map(float, range(256)))), "UTINYINT"),
         (StoredCodes("x", tuple(map(float, range(257)))), "USMALLINT"),
         (StoredCodes("x", tuple(map(float, range(65_537)))), "UINTEGER"),

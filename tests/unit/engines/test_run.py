@@ -38,7 +38,7 @@ def engine(tmp_path_factory):
     engine = DuckDBEngine(tmp_path_factory.mktemp("lab"))
     engine.prepare(
         pa.table({"x": np.arange(1_000_000) % 1000}),
-        Preparation(None, 1, (StoredGrid("x", 0, 999, 0),), b"k"),
+        Preparation(None, 1, (StoredGrid("x", 0, 999),), b"k"),
         "t",
     )
     return engine
@@ -83,7 +83,7 @@ def test_only_the_last_few_stay_open(tmp_path, monkeypatch):
     SNAPSHOTS._open.clear()
     engine = DuckDBEngine(tmp_path)
     for name in "abc":
-        engine.prepare(pa.table({"x": [1]}), Preparation(None, 1, (StoredGrid("x", 0, 9, 0),), b"k"), name)
+        engine.prepare(pa.table({"x": [1]}), Preparation(None, 1, (StoredGrid("x", 0, 9),), b"k"), name)
     for name in "abacabc":
         assert engine.run(CellSums(Scan(name), AtLeast(X, 0), (), (Counted(),))).tolist() == [[1]]
         assert len(SNAPSHOTS._open) <= 2
@@ -151,7 +151,7 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
 def test_an_erased_file_is_not_answered_from_memory(tmp_path):
     mine, another = DuckDBEngine(tmp_path), DuckDBEngine(tmp_path)
-    mine.prepare(pa.table({"x": [1]}), Preparation(None, 1, (StoredGrid("x", 0, 9, 0),), b"k"), "t")
+    mine.prepare(pa.table({"x": [1]}), Preparation(None, 1, (StoredGrid("x", 0, 9),), b"k"), "t")
     assert mine.run(above(0)).tolist() == [[1], [1]]
     assert in_child(lambda: another.erase("t") is None) == 0
     with pytest.raises(EngineError, match="SF-C221"):
@@ -161,7 +161,7 @@ def test_an_erased_file_is_not_answered_from_memory(tmp_path):
 def test_a_damaged_snapshot_raises(tmp_path):
     engine = DuckDBEngine(tmp_path)
     engine.prepare(
-        pa.table({"x": list(range(10))}), Preparation(None, 1, (StoredGrid("x", 0, 9, 0),), b"k"), "t"
+        pa.table({"x": list(range(10))}), Preparation(None, 1, (StoredGrid("x", 0, 9),), b"k"), "t"
     )
     file = tmp_path / "t.duckdb"
     file.write_bytes(file.read_bytes()[:5000] + bytes(400_000))
@@ -171,7 +171,7 @@ def test_a_damaged_snapshot_raises(tmp_path):
 
 def test_every_cell_is_present(tmp_path):
     engine = DuckDBEngine(tmp_path)
-    engine.prepare(pa.table({"x": [2, 2, 5]}), Preparation(None, 1, (StoredGrid("x", 0, 9, 0),), b"k"), "t")
+    engine.prepare(pa.table({"x": [2, 2, 5]}), Preparation(None, 1, (StoredGrid("x", 0, 9),), b"k"), "t")
     answer = engine.run(CellSums(Scan("t"), ALL, (CellKey(X, 4), CellKey(X, 4)), (Counted(),)))
     assert answer.shape == (1, 16)
     assert answer.dtype == np.int64
@@ -182,7 +182,7 @@ def test_every_cell_is_present(tmp_path):
 def small(tmp_path):
     engine = DuckDBEngine(tmp_path)
     source = pa.table({"who": [1, 1, 2, 3, 3, None], "x": [2, 2, 5, None, 7, 1]})
-    engine.prepare(source, Preparation("who", 2, (StoredGrid("x", 0, 9, 0),), b"k"), "t")
+    engine.prepare(source, Preparation("who", 2, (StoredGrid("x", 0, 9),), b"k"), "t")
     return engine
 
 

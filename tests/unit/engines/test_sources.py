@@ -20,7 +20,7 @@ from sfumato.engines.ingest import no_such_column
 from sfumato.engines.snapshot import Preparation, StoredCodes, StoredGrid
 from sfumato.errors import UsageError
 
-COLUMNS = (StoredGrid("cost", 0, 100, 0), StoredCodes("ward", ("A", "B,b", 'C"c', "D\nd", "")))
+COLUMNS = (StoredGrid("cost", 0, 100), StoredCodes("ward", ("A", "B,b", 'C"c', "D\nd", "")))
 PREPARATION = Preparation("who", 5, COLUMNS, b"key")
 
 
@@ -350,7 +350,7 @@ def test_texts_that_look_like_other_things_stay_texts(store, tmp_path):
 )
 def test_ids_of_any_type_tell_units_apart(store, ids):
     table = pa.table({"who": pa.chunked_array([ids, ids]), "cost": [1, 2, 4, 8, 16, 32]})
-    store.prepare(table, Preparation("who", 1, (StoredGrid("cost", 0, 100, 0),), b"key"), "t")
+    store.prepare(table, Preparation("who", 1, (StoredGrid("cost", 0, 100),), b"key"), "t")
     assert store.read("SELECT count(*) FROM rows") == [(2,)]
 
 

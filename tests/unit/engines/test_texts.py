@@ -12,6 +12,7 @@ import random
 import struct
 import uuid
 from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -32,7 +33,7 @@ from sfumato.engines.snapshot import (
     StoredTime,
 )
 
-NUMBER = StoredGrid("x", -(2**40), 2**40, -10)
+NUMBER = StoredGrid("x", -(2**40), 2**40, Fraction(1, 2**10))
 PARIS = dt.timezone(dt.timedelta(hours=1))
 FLOATS = [0.1, 1.5, 1e-7, 1e-310, 5e-324, 123456.789, -0.0, 3.0, 2.0**53 - 1, 0.30000000000000004]
 FAR = [1e22, 1e36, 2.0**120, 1e37, -1e37, 9.99e36, 1e40, -1e300, 1.25e15 + 0.5, math.inf, -math.inf]

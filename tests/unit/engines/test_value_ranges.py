@@ -79,7 +79,7 @@ def evaluated(value: Value, row: dict[Column, int | None], seen: list[int]) -> i
             found = ends[1] if ends[0] is None else ends[0]
         case Divide(left, Constant(int(number))):
             part_ = evaluated(left, row, seen)
-            found = None if part_ is None else part_ // number
+            found = None if part_ is None else _divided(part_, number)
         case Least(left, right, True) | Greatest(left, right, True):
             sides = [evaluated(left, row, seen), evaluated(right, row, seen)]
             known = [each for each in sides if each is not None]
@@ -91,6 +91,10 @@ def evaluated(value: Value, row: dict[Column, int | None], seen: list[int]) -> i
             raise TypeError(value)
     seen += [] if found is None else [found]
     return found
+
+
+def _divided(number: int, by: int) -> int:
+    return abs(number) // by * (1 if number >= 0 else -1)
 
 
 def rows() -> Iterator[dict[Column, int | None]]:
@@ -121,7 +125,7 @@ def test_no_row_leaves_the_range() -> None:
         (Add(A, Constant(-5)), (-10, 4)),
         (Multiply(A, A), (0, 81)),
         (Multiply(A, Column(0, "a")), (-45, 81)),
-        (Divide(A, Constant(2)), (-3, 4)),
+        (Divide(A, Constant(2)), (-2, 4)),
         (Divide(A, B), (-9, 9)),
         (Least(A, B), (-5, 9)),
         (Greatest(A, B), (0, 2**20)),

@@ -38,7 +38,7 @@ def endless() -> CellSums:
 def engine(tmp_path: Path) -> DuckDBEngine:
     engine = DuckDBEngine(tmp_path)
     table = pa.table({"who": [1] * ROWS, "x": [n % 10 for n in range(ROWS)]})
-    engine.prepare(table, Preparation("who", ROWS, (StoredGrid("x", 0, 9, 0),), b"k"), "t")
+    engine.prepare(table, Preparation("who", ROWS, (StoredGrid("x", 0, 9),), b"k"), "t")
     return engine
 
 

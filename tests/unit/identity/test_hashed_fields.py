@@ -36,7 +36,6 @@ from sfumato.deep.tables.kernel import TrainingKernel
 from sfumato.deep.trainer import Trainer
 from sfumato.engines.program import CellKey, Counted, KeyedSums
 from sfumato.engines.rows import Scan, UnitSizes
-from sfumato.engines.values import Greatest, Least
 from sfumato.learn.evaluation_kernel import ModuleKernel
 from sfumato.ledger.api import Charge, SnapshotRead
 from sfumato.noise import LaplaceNoise, Surroundings
@@ -91,8 +90,6 @@ class _Run:
 _MOVED = {"sensitivity": (SumSensitivity(4, 16), SumSensitivity(4, 4), SumSensitivity(2, 4))}
 # Classes with a form of their own: fields by name, each with a value and then all others that are tried.
 OWN: dict[type, list[dict[str, tuple[Any, ...]]]] = {
-    Least: [{"skips": (False, True)}],
-    Greatest: [{"skips": (False, True)}],
     Scan: [{"snapshot": ("visits-1.aa", "visits-2.aa", "calls-1.aa")}],
     UnitSizes: [{"snapshot": ("visits-1.aa", "visits-2.aa", "calls-1.aa")}],
     CellKey: [{"nulls": (False, True)}, {"nulls": (True, False)}],

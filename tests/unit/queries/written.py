@@ -127,6 +127,7 @@ def _position(each: Any) -> str:
 
 # ---- values and conditions ---------------------------------------------------------------------------------
 
+_PARTIAL = ("sqrt", "ln", "log2", "log10")
 _SIGNS = {of.Add: "+", of.Multiply: "*", of.Divide: "//", of.Either: "else"}
 
 
@@ -152,10 +153,19 @@ def _of_one(part: Any) -> str:
     match part:
         case of.Calendar(days, field):
             return f"{field}({value(days)})"
-        case of.Root(inner):
-            return f"root({value(inner)})"
-        case of.Binary(inner):
-            return f"digits({value(inner)})"
+        case of.Double(inner):
+            return f"double({value(inner)})"
+        case of.RealConstant(digits):
+            return digits
+        case of.Quotient(left, right, nonzero):
+            return f"({value(left)} / {value(right)}{'' if nonzero else ' or missing'})"
+        case of.Curve(name, inner, total):
+            return f"{name}({value(inner)}{'' if total or name not in _PARTIAL else ' or missing'})"
+        case of.Power(base, exponent, total):
+            return f"({value(base)} ^ {value(exponent)}{'' if total else ' or missing'})"
+        case of.Whole(inner, rule, exponent, low, high, clips):
+            ends = f" in {low} to {high}" if clips else ""
+            return f"{rule}({value(inner)}{f' / 2^{exponent}' if exponent else ''}{ends})"
         case of.Length(text):
             return f"length({value(text)})"
         case of.Folded(text, upper):

@@ -1,7 +1,7 @@
 """From noisy sums to the numbers people asked for. Post-processing only.
 
 `compute_shown` gives the number in the answer. `possible_range` gives what else it may be for reasons other
-than noise: values that were rounded down before they were summed, and groups of too few rows.
+than noise: values that were rounded before they were summed, and groups of too few rows.
 """
 
 from __future__ import annotations
@@ -56,6 +56,9 @@ if TYPE_CHECKING:
 
     Sums = Mapping[int, Floats]
 
+SUMMED_ROWS = 2**20
+"""Rows of which a sum may be off by half a step each: how many rows it has no one knows. In sums of more rows
+the rounding of one row cancels that of another, unless all values are below a step."""
 _SMOOTH = 2
 """σ from which on the tails of rounded Gaussian noise are those of Gaussian noise."""
 _MEANS = 33
@@ -99,8 +102,8 @@ def possible_range(plan: QuestionPlan, aggregate: SummedAggregate, sums: Sums) -
     parts, of = _parts(plan, aggregate, sums)
     match aggregate:
         case CountOf() | DistinctUnits() | SumOf():
-            number = parts[0] * float(of[0].step)
-            return number, number
+            number, slack = parts[0] * float(of[0].step), float(of[0].slack * of[0].step) * SUMMED_ROWS
+            return (number - slack, number + slack) if slack else (number, number)
         case MeanOf():
             return _mean_possible(aggregate, of, parts)
         case VarianceOf():
@@ -123,22 +126,28 @@ def _few(rows: Floats, least: float, ends: Ends, bounds: tuple[float, float]) ->
 
 
 def _mean_possible(aggregate: MeanOf, of: list[Summand], parts: list[Floats]) -> Ends:
-    low, slack = compute_aggregate(aggregate, of, parts), of[0].slack * float(of[0].step)
-    return _few(parts[1], 1, (low, low + slack if slack else low), aggregate_range(aggregate, of))
+    mean, slack = compute_aggregate(aggregate, of, parts), float(of[0].slack * of[0].step)
+    bounds = aggregate_range(aggregate, of)
+    ends = (mean, mean) if not slack else (np.clip(mean - slack, *bounds), np.clip(mean + slack, *bounds))
+    return _few(parts[1], 1, ends, bounds)
+
+
+def _with_slack(compute: Callable[[float], Floats], slack: Fraction) -> Ends:
+    """Return what is computed with all of a slack taken off, and with all of it added."""
+    low = compute(-float(slack))
+    return low, (compute(float(slack)) if slack else low)
 
 
 # ---- variances and what two numbers have in common ---------------------------------------------------------
 
 
 def _variance_possible(aggregate: VarianceOf, of: list[Summand], parts: list[Floats]) -> Ends:
-    low = compute_variance(aggregate, of, parts, 0)
-    high = compute_variance(aggregate, of, parts, of[0].slack) if of[0].slack else low
+    low, high = _with_slack(lambda slack: compute_variance(aggregate, of, parts, slack), of[0].slack)
     return _few(parts[-1], 2 if aggregate.sample else 1, (low, high), aggregate_range(aggregate, of))
 
 
 def _covariance_possible(aggregate: CovarianceOf, of: list[Summand], parts: list[Floats]) -> Ends:
-    low = mean_product(of, parts, 0)
-    high = mean_product(of, parts, of[0].slack) if of[0].slack else low
+    low, high = _with_slack(lambda slack: mean_product(of, parts, slack), of[0].slack)
     if aggregate.scaled:
         return _correlation_possible(of, parts, low, high)
     factor = sample_factor(parts[-1]) if aggregate.sample else 1.0
@@ -149,10 +158,9 @@ def _covariance_possible(aggregate: CovarianceOf, of: list[Summand], parts: list
 
 def _correlation_possible(of: list[Summand], parts: list[Floats], low: Floats, high: Floats) -> Ends:
     """Return the ends of a correlation, −1 and 1 where one of the two may not vary at all."""
-    least = product_of_deviations(of, parts, (0, 0))
-    most = (
-        product_of_deviations(of, parts, (of[3].slack, of[4].slack)) if of[3].slack or of[4].slack else least
-    )
+    slack = float(of[3].slack), float(of[4].slack)
+    least = product_of_deviations(of, parts, (-slack[0], -slack[1]))
+    most = product_of_deviations(of, parts, slack) if any(slack) else least
     known = ~np.isnan(least) & (parts[-1] >= 2)
     left, right = low / np.where(low < 0, least, most), high / np.where(high < 0, most, least)
     return np.where(known, np.clip(left, -1.0, 1.0), -1.0), np.where(known, np.clip(right, -1.0, 1.0), 1.0)
@@ -251,8 +259,10 @@ def mean_interval(plan: QuestionPlan, aggregate: MeanOf, noisy: NoisyAnswer, con
 
     middle = mean_deviation(summand, sums, rows)
     bound = np.full_like(middle, summand.bound)
-    ends = _furthest(explained, middle, -bound), _furthest(explained, middle, bound) + summand.slack
-    low, high = ((end + summand.centre) * float(summand.step) for end in ends)
+    slack = float(summand.slack)
+    ends = _furthest(explained, middle, -bound) - slack, _furthest(explained, middle, bound) + slack
+    least, most = aggregate_range(aggregate, [summand])
+    low, high = (np.clip((end + summand.centre) * float(summand.step), least, most) for end in ends)
     return low, high
 
 

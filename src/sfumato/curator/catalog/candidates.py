@@ -71,7 +71,7 @@ def widen_column(column: UnboundedColumn) -> NumberColumn:
     ends = list_value_candidates(column)
     finest = min(size for size in ends if size > 0)
     exponent = choose_exponent(finest) + STEPS - _FINER
-    return NumberColumn(ends[0], ends[-1], exponent, False, None, column.constant)
+    return NumberColumn(ends[0], ends[-1], Fraction(2) ** exponent, False, None, column.constant)
 
 
 def _count_in_fibonacci() -> Iterator[int]:

@@ -26,19 +26,22 @@ if TYPE_CHECKING:
     from sfumato.engines.snapshot import StoredColumn
 
 STEPS = 20
-"""Without a declared step, the largest magnitude of a column is about 2^STEPS steps from zero.
+"""What is measured on a grid that sfumato chooses, as squares are, has about 2^STEPS steps from zero.
 
 Rounding is then far below any noise. Privacy does not depend on it.
 """
+_FINEST = 2**30
+"""Without a declared step a column has the smallest power of ten that keeps its bounds within so many."""
 
 
 @dataclass(frozen=True, slots=True)
 class NumberColumn:
-    """A column of numbers within bounds, kept as multiples of 2^exponent. Made by `sf.between`."""
+    """A column of numbers within bounds, kept as multiples of a step. Made by `sf.between`."""
 
     low: Fraction
     high: Fraction
-    exponent: int
+    step: Fraction
+    """The distance between two values that are kept apart."""
     declared_step: bool = False
     """Whether the steward named the step, which says that values are multiples of it."""
     missing: Fraction | None = None
@@ -49,11 +52,6 @@ class NumberColumn:
     """How texts write the numbers; empty for plain numbers."""
 
     @property
-    def step(self) -> Fraction:
-        """The distance between two values that are kept apart."""
-        return Fraction(2) ** self.exponent
-
-    @property
     def ends(self) -> tuple[int, int]:
         """The bounds in steps."""
         return _nearest_step(self.low, self.step), _nearest_step(self.high, self.step)
@@ -61,7 +59,7 @@ class NumberColumn:
     def make_stored_column(self, name: str) -> StoredColumn:
         """Return how an engine stores the column."""
         missing = None if self.missing is None else _nearest_step(self.missing, self.step)
-        return preparation.StoredGrid(name, *self.ends, self.exponent, missing, self.format)
+        return preparation.StoredGrid(name, *self.ends, self.step, missing, self.format)
 
     @property
     def domain(self) -> Domain:
@@ -72,7 +70,7 @@ class NumberColumn:
         ends = [str(self.low), str(self.high)]
         return {
             "between": ends,
-            "exponent": self.exponent,
+            "step": str(self.step),
             "declared_step": self.declared_step,
         } | _write_rules(self)
 
@@ -229,13 +227,13 @@ def between(
     Values outside are moved to the nearer bound. `sf.between(sf.choose(epsilon=0.05))` has both bounds chosen
     privately when the table is registered.
 
-    Numbers are kept as multiples of `step`, a power of two. Without one, the step is chosen from the bounds
-    so that rounding is far below any noise. Dates are kept to the day, timestamps to the second in UTC.
-    `missing` counts in place of a missing value. `missing=False` promises that none is missing, and
-    `missing=True` that some may be, although the source declares the column NOT NULL. `constant` says that
-    all rows of a unit have one value; the unit's first row decides. `format` names how texts write numbers
-    ("1,234.56" or "1.234,56") or dates ("31/12/2024", "12/31/2024", "2024/12/31", "20241231", "31 Dec 2024"
-    or "Dec 31 2024"); by default it is found from the column.
+    Numbers are kept as multiples of `step`, as 0.01 for prices. Without one, the step is a power of ten,
+    chosen from the bounds so that rounding is far below any noise. Dates are kept to the day, timestamps to
+    the second in UTC. `missing` counts in place of a missing value. `missing=False` promises that none is
+    missing, and `missing=True` that some may be, although the source declares the column NOT NULL. `constant`
+    says that all rows of a unit have one value; the unit's first row decides. `format` names how texts write
+    numbers ("1,234.56" or "1.234,56") or dates ("31/12/2024", "12/31/2024", "2024/12/31", "20241231",
+    "31 Dec 2024" or "Dec 31 2024"); by default it is found from the column.
     """
     if isinstance(low, BoundChoice) or isinstance(high, BoundChoice):
         return _between_chosen(
@@ -246,21 +244,19 @@ def between(
     bottom, top = parse_exact(low, "low"), parse_exact(high, "high")
     if not bottom < top:
         raise _crossed_bounds(low, high)
-    exponent = choose_exponent(max(abs(bottom), abs(top))) if step is None else _power_of_two(step)
+    size = _decimal_step(max(abs(bottom), abs(top))) if step is None else _require_step(step)
     nullable, missing = _split_missing(missing, bottom)
     instead = None if missing is None else parse_exact(missing, "missing")
     written = _known_format(format, NUMBER_FORMATS)
-    promise = NumberColumn(
-        bottom, top, exponent, step is not None, instead, bool(constant), nullable, written
-    )
+    promise = NumberColumn(bottom, top, size, step is not None, instead, bool(constant), nullable, written)
     _require_inside(missing is None or bottom <= (instead or 0) <= top)
     ends = promise.ends
-    # Up to 2^52 steps a double holds every multiple exactly, and half of a step for rounding.
-    if max(map(abs, ends)) > 2**52 or ends[0] == ends[1]:
+    # Up to 2^50 steps a double tells all multiples apart, and is divided by the step without doubt.
+    if max(map(abs, ends)) > 2**50 or ends[0] == ends[1]:
         raise UsageError(
             "SF-C105",
             "This step does not suit these bounds.",
-            why="a bound must be at most 2^52 steps from zero, and the bounds must differ by a step",
+            why="a bound must be at most 2^50 steps from zero, and the bounds must differ by a step",
             try_=f"between({low}, {high})",
         )
     return promise
@@ -310,9 +306,8 @@ def column_from_dict(fields: dict[str, Any]) -> DeclaredColumn:
     if "between" in fields:
         low, high = map(Fraction, fields["between"])
         instead = None if missing is None else Fraction(missing)
-        return NumberColumn(
-            low, high, fields["exponent"], fields["declared_step"], instead, **rules, **written
-        )
+        step = Fraction(fields["step"])
+        return NumberColumn(low, high, step, fields["declared_step"], instead, **rules, **written)
     read = Fraction if fields["kind"] == "number" else lambda value: value
     return ListedColumn(
         tuple(map(read, fields["one_of"])), None if missing is None else read(missing), **rules
@@ -488,10 +483,22 @@ def choose_exponent(magnitude: Fraction) -> int:
     return exponent - STEPS
 
 
-def _power_of_two(step: Number) -> int:
+def _decimal_step(magnitude: Fraction) -> Fraction:
+    """Return the smallest power of ten that keeps this magnitude below 2^30 steps."""
+    digits = math.floor(math.log10(_FINEST) - math.log10(magnitude)) + 1
+    # The logarithm gives the digits to within one or two; the rest is taken off exactly.
+    while magnitude * Fraction(10) ** digits >= _FINEST:
+        digits -= 1
+    return Fraction(10) ** -digits
+
+
+def _require_step(step: Number) -> Fraction:
     size = parse_positive(step, "step")
-    one, other = min(size.numerator, size.denominator), max(size.numerator, size.denominator)
-    if one != 1 or other & (other - 1):
-        raise UsageError("SF-C105", "step must be a power of two.", got=str(step), try_="step=1 or step=0.25")
-    exponent = other.bit_length() - 1
-    return exponent if size >= 1 else -exponent
+    if max(size.numerator, size.denominator) > 2**50:
+        raise UsageError(
+            "SF-C105",
+            "The numerator and the denominator of step must be at most 2^50.",
+            got=str(step),
+            try_="step=0.01",
+        )
+    return size

@@ -1,16 +1,14 @@
 """Interval arithmetic on lowered values: sums, products, quotients, rounding, minimum and maximum.
 
-Every integer lies within its domain's bounds and within ±2^62: where a product or a quotient would not, it is
-put on a coarser grid, rounded down. So nothing an analyst can write overflows, and every sum has a price.
+Numbers are exact integers of a step while SQL on decimals would be exact, up to 62 bits. From the first real
+quotient or function on, and where integers would need more bits, they are doubles (reals.py).
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from fractions import Fraction
 
-from sfumato.curator.catalog.columns import STEPS, choose_exponent
 from sfumato.curator.catalog.domains import Numbers, Periods
 from sfumato.curator.lower.lowered_value import (
     LARGEST,
@@ -19,20 +17,33 @@ from sfumato.curator.lower.lowered_value import (
     add_integer,
     align_periods,
     align_steps,
+    constant_number,
     divide_by_integer,
-    grid_too_fine,
-    limit_magnitude,
-    literal_number,
     multiply_by_integer,
     number_domain,
     require_number,
     require_periods,
     subtract_dates,
 )
+from sfumato.curator.lower.reals import (
+    Real,
+    absolute_real,
+    add_reals,
+    align_reals,
+    as_real,
+    divide_reals,
+    multiply_reals,
+    negate_real,
+    round_real,
+    scale_real,
+    settle_real,
+    settle_whole,
+    take_extreme,
+)
+from sfumato.engines.value_ranges import divide_towards_zero
 from sfumato.engines.values import (
-    WIDEST,
     Add,
-    AtMost,
+    AtLeast,
     Choose,
     Constant,
     Divide,
@@ -42,24 +53,33 @@ from sfumato.engines.values import (
     Value,
 )
 
+_INTEGERS = 2.0**61
+"""Whole doubles below this become integers again."""
+
 
 def add_numbers(left: LoweredValue, right: LoweredValue) -> LoweredValue:
     """Return left + right."""
-    (one, other), step = align_steps([left, right], "One side of +")
-    first, second = number_domain(one), number_domain(other)
-    domain = Numbers(first.low + second.low, first.high + second.high, step)
-    # A constant is folded into what stands on the left, so that x + 1 + 1 and x + 2 are one program.
-    if isinstance(other.value, Constant) and other.value.value is not None:
-        return limit_magnitude(one.derive_value(add_integer(one.value, other.value.value), domain, other))
-    return limit_magnitude(one.derive_value(Add(one.value, other.value), domain, other))
+    what = "One side of +"
+    aligned = align_steps([left, right], what)
+    if aligned is not None:
+        (one, other), step = aligned
+        first, second = number_domain(one), number_domain(other)
+        domain = Numbers(first.low + second.low, first.high + second.high, step)
+        if domain.bound <= LARGEST:
+            # A constant is folded into what stands on the left, so that x + 1 + 1 and x + 2 are one program.
+            constant = other.value.value if isinstance(other.value, Constant) else None
+            value = Add(one.value, other.value) if constant is None else add_integer(one.value, constant)
+            return one.derive_value(value, domain, other, error=one.error + other.error)
+    return settle_real(add_reals(as_real(left, what), as_real(right, what)), left, right)
 
 
 def negate_number(part: LoweredValue) -> LoweredValue:
     """Return a number with its sign changed."""
+    if part.real is not None:
+        return settle_real(negate_real(part.real), part)
     part, domain = require_number(part, "The operand of the minus sign")
-    return part.derive_value(
-        multiply_by_integer(part.value, -1), Numbers(-domain.high, -domain.low, domain.step)
-    )
+    negated = Numbers(-domain.high, -domain.low, domain.step)
+    return part.derive_value(multiply_by_integer(part.value, -1), negated, error=part.error)
 
 
 def subtract_numbers(left: LoweredValue, right: LoweredValue) -> LoweredValue:
@@ -71,99 +91,70 @@ def subtract_numbers(left: LoweredValue, right: LoweredValue) -> LoweredValue:
 
 def multiply_numbers(left: LoweredValue, right: LoweredValue) -> LoweredValue:
     """Return left · right; a constant factor changes only the step, so that no integer grows."""
-    one, first = require_number(left, "One side of *")
-    other, second = require_number(right, "One side of *")
-    for part, domain, factor in ((one, first, _constant_value(other)), (other, second, _constant_value(one))):
+    what = "One side of *"
+    for part, factor in ((left, constant_number(right)), (right, constant_number(left))):
         if factor:  # zero would make the step zero; its product is computed like any other
-            return scale_number(part, domain, factor)
-    # A product over two intervals is largest and smallest at their corners.
-    corners = [a * b for a in (first.low, first.high) for b in (second.low, second.high)]
-    domain = Numbers(min(corners), max(corners), first.step * second.step)
-    return limit_magnitude(one.derive_value(Multiply(one.value, other.value), domain, other))
+            return scale_number(part, factor, what)
+    if left.real is None and right.real is None:
+        one, first = require_number(left, what)
+        other, second = require_number(right, what)
+        # A product over two intervals is largest and smallest at their corners.
+        corners = [a * b for a in (first.low, first.high) for b in (second.low, second.high)]
+        least = max(0, min(corners)) if one.value == other.value else min(corners)
+        domain = Numbers(least, max(corners), first.step * second.step)
+        if domain.bound <= LARGEST:
+            ends = float(first.bound * first.step), float(second.bound * second.step)
+            error = ends[0] * other.error + ends[1] * one.error + one.error * other.error
+            same = one if one.value == other.value else other
+            return one.derive_value(Multiply(one.value, same.value), domain, other, error=error)
+    return settle_real(multiply_reals(as_real(left, what), as_real(right, what)), left, right)
 
 
-def scale_number(part: LoweredValue, domain: Numbers, factor: Fraction) -> LoweredValue:
+def scale_number(part: LoweredValue, factor: Fraction, what: str) -> LoweredValue:
     """Return a number times a constant other than zero: unchanged integers on another step."""
+    if part.real is not None:
+        return settle_real(scale_real(part.real, factor), part)
     if factor < 0:
-        return negate_number(scale_number(part, domain, -factor))
-    return part.derive_value(part.value, replace(domain, step=domain.step * factor))
-
-
-def _constant_value(part: LoweredValue) -> Fraction | None:
-    """Return the number if it is a constant."""
-    if isinstance(part.value, Constant) and part.value.value is not None:
-        return part.value.value * number_domain(part).step
-    return None
+        return negate_number(scale_number(part, -factor, what))
+    part, domain = require_number(part, what)
+    scaled = replace(domain, step=domain.step * factor)
+    return part.derive_value(part.value, scaled, error=part.error * float(factor))
 
 
 def divide_numbers(left: LoweredValue, right: LoweredValue) -> LoweredValue:
-    """Return left / right: exact if right is a constant, else rounded down on a grid chosen from the bounds.
-
-    The quotient is missing where right is 0.
-    """
-    one, first = require_number(left, "One side of /")
-    other, second = require_number(right, "One side of /")
-    divisor = _constant_value(other)
+    """Return left / right: exact if right is a constant, else a double. It is missing where right is 0."""
+    what = "One side of /"
+    divisor = constant_number(right)
     if divisor:
-        return scale_number(one, first, 1 / divisor)
-    # The divisor is missing at 0, so it is at least one step from it, or as far as its bounds say.
-    nearest = max(1, second.low, -second.high)
-    magnitude = max(Fraction(1, 2**STEPS), first.bound * first.step / (nearest * second.step))
-    step = Fraction(2) ** choose_exponent(magnitude)
-    ratio = first.step / (second.step * step)
-    quotient = _quotient(one, first, other, second, ratio)
-    end = math.ceil(magnitude / step)
-    domain = Numbers(-end if first.low < 0 or second.low < 0 else 0, end, step)
-    nonzero = second.low > 0 or second.high < 0
-    return one.derive_value(quotient, domain, other, total=nonzero)
+        return scale_number(left, 1 / divisor, what)
+    one, other = align_reals(left, right, what)
+    return settle_real(divide_reals(one, other), left, right, total=other.nonzero)
 
 
 def average_numbers(
     total: LoweredValue, there: LoweredValue, low: LoweredValue, high: LoweredValue
 ) -> LoweredValue:
-    """Return a sum divided by its number of summands, rounded down; all of them lie from low to high."""
-    sums, counts = number_domain(total), number_domain(there)
-    ends = [number_domain(end).low * number_domain(end).step for end in (low, high)]
-    step = Fraction(2) ** choose_exponent(max(Fraction(1, 2**STEPS), *map(abs, ends)))
-    quotient = _quotient(total, sums, there, counts, sums.step / step)
-    domain = Numbers(math.floor(ends[0] / step), math.floor(ends[1] / step), step)
-    return total.derive_value(quotient, domain, there, total=counts.low > 0)
+    """Return a sum divided by its number of summands, all of which lie from low to high."""
+    quotient = divide_reals(as_real(total, "A sum"), as_real(there, "A count"))
+    ends = [float(number_domain(end).low * number_domain(end).step) for end in (low, high)]
+    error = quotient.error + total.error
+    found = replace(quotient, low=ends[0], high=ends[1], error=min(error, ends[1] - ends[0]))
+    return settle_real(found, total, there, total=number_domain(there).low > 0)
 
 
-def _quotient(
-    one: LoweredValue, first: Numbers, other: LoweredValue, second: Numbers, ratio: Fraction
-) -> Value:
-    """Return ⌊one · ratio / other⌋.
-
-    Engines round quotients towards zero, so numerator and divisor are made non-negative first.
-    """
-    above = multiply_by_integer(one.value, ratio.numerator)
-    below = multiply_by_integer(other.value, ratio.denominator)
-    low, high = first.low * ratio.numerator, first.high * ratio.numerator
-    if max(abs(low), abs(high), second.bound * ratio.denominator) > LARGEST:
-        raise grid_too_fine("A quotient")
-    if second.low < 0:
-        negative = AtMost(other.value, -1)
-        above = Choose(negative, multiply_by_integer(above, -1), above)
-        below = Choose(negative, multiply_by_integer(below, -1), below)
-        low = min(low, -high)
-    if low >= 0:
-        return Divide(above, below)
-    if isinstance(below, Constant) and below.value:
-        return divide_by_integer(above, Numbers(low, max(high, 0)), below.value)
-    # A multiple of the divisor that lifts the numerator above zero is added before and taken off after.
-    return Add(Divide(Add(above, Multiply(Constant(-low), below)), below), Constant(low))
+# ---- rounding ----------------------------------------------------------------------------------------------
 
 
 def floor_number(part: LoweredValue) -> LoweredValue:
     """Return FLOOR of a number."""
-    part, domain = require_number(part, "The argument of FLOOR")
-    above, below = domain.step.numerator, domain.step.denominator
-    scaled = Numbers(domain.low * above, domain.high * above)
-    if max(scaled.bound, above, below) > WIDEST:
-        raise grid_too_fine("The argument of FLOOR")
-    value = divide_by_integer(multiply_by_integer(part.value, above), scaled, below)
-    return limit_magnitude(part.derive_value(value, Numbers(scaled.low // below, scaled.high // below)))
+    if part.real is None:
+        part, domain = require_number(part, "The argument of FLOOR")
+        above, below = domain.step.numerator, domain.step.denominator
+        scaled = Numbers(domain.low * above, domain.high * above)
+        if max(scaled.bound, above, below) <= LARGEST:
+            value = divide_by_integer(multiply_by_integer(part.value, above), scaled, below)
+            return part.derive_value(value, Numbers(scaled.low // below, scaled.high // below))
+    return _round_double(as_real(part, "The argument of FLOOR"), "floor", Fraction(1), part)
 
 
 def ceil_number(part: LoweredValue) -> LoweredValue:
@@ -172,37 +163,107 @@ def ceil_number(part: LoweredValue) -> LoweredValue:
 
 
 def round_number(part: LoweredValue, digits: int) -> LoweredValue:
-    """Return a number rounded to so many digits after the point, halves upwards."""
-    power = literal_number(Fraction(10) ** digits)
-    up = floor_number(add_numbers(multiply_numbers(part, power), literal_number(Fraction(1, 2))))
-    return multiply_numbers(up, literal_number(1 / Fraction(10) ** digits))
+    """Return a number rounded to so many digits after the point, halves away from zero."""
+    unit = 1 / Fraction(10) ** digits
+    what = "The argument of ROUND"
+    if part.real is None:
+        part, domain = require_number(part, what)
+        ratio = domain.step / unit
+        above, below = 2 * ratio.numerator, 2 * ratio.denominator
+        if (ratio.denominator == 1) and domain.bound * ratio.numerator <= LARGEST:
+            return _on_unit(part, domain, ratio.numerator, unit)
+        if max(domain.bound * above + below, above, below) <= LARGEST:
+            return _round_integer(part, domain, (above, below), unit)
+    return _round_double(scale_real(as_real(part, what), 1 / unit), "away", unit, part)
+
+
+def _on_unit(part: LoweredValue, domain: Numbers, factor: int, unit: Fraction) -> LoweredValue:
+    """Return a number that has no more digits already."""
+    kept = Numbers(domain.low * factor, domain.high * factor, unit)
+    return part.derive_value(multiply_by_integer(part.value, factor), kept)
+
+
+def _round_integer(
+    part: LoweredValue, domain: Numbers, ratio: tuple[int, int], unit: Fraction
+) -> LoweredValue:
+    """Return ratio · part rounded, where the ratio has a half of its divisor in it."""
+    above, below = ratio
+    doubled, half = multiply_by_integer(part.value, above), below // 2
+    up, down = add_integer(doubled, half), add_integer(doubled, -half)
+    moved: Value = up
+    if domain.high < 0:
+        moved = down
+    elif domain.low < 0:
+        moved = Choose(AtLeast(part.value, 0), up, down)
+    ends = [
+        divide_towards_zero(above * end + (half if end >= 0 else -half), below)
+        for end in (domain.low, domain.high)
+    ]
+    return part.derive_value(Divide(moved, Constant(below)), Numbers(ends[0], ends[1], unit))
+
+
+def _round_double(found: Real, rule: str, unit: Fraction, part: LoweredValue) -> LoweredValue:
+    """Return a double as integers of this unit, or as a double if they could need more than 62 bits."""
+    if found.bound < _INTEGERS:
+        return settle_whole(found, rule, unit, part)
+    name = {"away": "round", "zero": "trunc"}.get(rule, rule)
+    return settle_real(scale_real(round_real(found, name), unit), part)
 
 
 def floor_divide_numbers(left: LoweredValue, right: LoweredValue) -> LoweredValue:
-    """Return ⌊left / right⌋, which is exact, and missing where right is 0."""
-    one, first = require_number(left, "One side of //")
-    other, second = require_number(right, "One side of //")
-    divisor = _constant_value(other)
-    if divisor:
-        return floor_number(scale_number(one, first, 1 / divisor))
-    quotient = _quotient(one, first, other, second, first.step / second.step)
-    nearest = max(1, second.low, -second.high)
-    end = math.ceil(first.bound * first.step / (nearest * second.step))
-    domain = Numbers(-end if first.low < 0 or second.low < 0 else 0, end)
-    return one.derive_value(quotient, domain, other, total=second.low > 0 or second.high < 0)
+    """Return left / right rounded towards zero, and missing where right is 0."""
+    what = "One side of //"
+    if left.real is None and right.real is None:
+        one, first = require_number(left, what)
+        other, second = require_number(right, what)
+        ratio = first.step / second.step
+        above, below = first.bound * ratio.numerator, second.bound * ratio.denominator
+        if max(above, below) <= LARGEST:
+            quotient = Divide(
+                multiply_by_integer(one.value, ratio.numerator),
+                multiply_by_integer(other.value, ratio.denominator),
+            )
+            nearest = max(1, second.low, -second.high) * ratio.denominator
+            end = above // nearest
+            domain = Numbers(-end if first.low < 0 or second.low < 0 else 0, end)
+            nonzero = second.low > 0 or second.high < 0
+            return one.derive_value(quotient, domain, other, total=nonzero)
+    dividend, divisor = align_reals(left, right, what)
+    found = _round_double(divide_reals(dividend, divisor), "zero", Fraction(1), left)
+    return replace(found, present=left.present and right.present and divisor.nonzero)
 
 
 def take_modulo(left: LoweredValue, right: LoweredValue) -> LoweredValue:
-    """Return left − right · ⌊left / right⌋, which lies between 0 and right."""
-    (one, other), step = align_steps([left, right], "An operand of %")
-    if MISSING in (one, other):
+    """Return what the division leaves, with the sign of the dividend; missing where the divisor is 0."""
+    aligned = align_steps([left, right], "An operand of %")
+    if MISSING in (left, right):
         return MISSING
-    times_right = Multiply(floor_divide_numbers(one, other).value, other.value)
+    if aligned is None:
+        times = multiply_numbers(floor_divide_numbers(left, right), right)
+        return subtract_numbers(left, times)
+    (one, other), step = aligned
+    times_right = Multiply(Divide(one.value, other.value), other.value)
     rest = Add(one.value, Multiply(times_right, Constant(-1)))
-    divisor = number_domain(other)
-    most = max(divisor.bound - 1, 0)  # the rest has the sign of the divisor and is smaller than it
-    domain = Numbers(-most if divisor.low < 0 else 0, most if divisor.high > 0 else 0, step)
+    dividend, divisor = number_domain(one), number_domain(other)
+    most = max(min(divisor.bound - 1, dividend.bound), 0)
+    domain = Numbers(-most if dividend.low < 0 else 0, most if dividend.high > 0 else 0, step)
     return one.derive_value(rest, domain, other, total=divisor.low > 0 or divisor.high < 0)
+
+
+# ---- extremes ----------------------------------------------------------------------------------------------
+
+
+def absolute_number(part: LoweredValue) -> LoweredValue:
+    """Return ABS of a number."""
+    if part.real is not None:
+        return settle_real(absolute_real(part.real), part)
+    part, domain = require_number(part, "The argument of ABS")
+    if domain.low >= 0:
+        return part
+    # The larger of x and −x: interval arithmetic alone would not see that it is never negative.
+    either = take_larger(part, negate_number(part))
+    grid = number_domain(either)
+    return either.with_value(either.value, replace(grid, low=max(0, grid.low)))
 
 
 def take_smaller(left: LoweredValue, right: LoweredValue) -> LoweredValue:
@@ -225,7 +286,19 @@ def _take_extreme(
         unit = require_periods(one).unit
         period = Periods(*_extreme_ends(one, other, kind), unit)
         return _passing_over(one, other, kind, period)
-    (one, other), step = align_steps([left, right], "An argument of LEAST or GREATEST")
+    what = "An argument of LEAST or GREATEST"
+    aligned = align_steps([left, right], what)
+    if aligned is None:
+        ends = (left.present, right.present)
+        extreme = take_extreme(as_real(left, what), as_real(right, what), kind, ends)
+        listed = extreme.whole and extreme.bound < _INTEGERS
+        found = (
+            settle_whole(extreme, "even", Fraction(1), left, right)
+            if listed
+            else settle_real(extreme, left, right)
+        )
+        return replace(found, present=left.present or right.present)
+    (one, other), step = aligned
     return _passing_over(one, other, kind, Numbers(*_extreme_ends(one, other, kind), step))
 
 
@@ -244,5 +317,6 @@ def _passing_over(
     one: LoweredValue, other: LoweredValue, kind: type[Least | Greatest], domain: Numbers | Periods
 ) -> LoweredValue:
     """Return an extreme that is missing only where both sides are."""
-    value = kind(one.value, other.value, skips=True)
-    return LoweredValue(value, domain, one.constant and other.constant, one.present or other.present)
+    value, constant = kind(one.value, other.value, skips=True), one.constant and other.constant
+    error = max(one.error, other.error)
+    return LoweredValue(value, domain, constant, one.present or other.present, error=error)

@@ -5,12 +5,20 @@ from __future__ import annotations
 import math
 from datetime import date
 from fractions import Fraction
+from operator import eq, ge, gt, le, lt
 from typing import TYPE_CHECKING
 
 from sfumato.curator.catalog.calendar import count_periods, parse_moment
 from sfumato.curator.catalog.columns import kind_of_value
 from sfumato.curator.catalog.domains import FreeTexts, Listed, Numbers, Periods
-from sfumato.curator.lower.lowered_value import LoweredValue, align_periods, align_steps
+from sfumato.curator.lower.lowered_value import (
+    LoweredValue,
+    align_periods,
+    align_steps,
+    constant_number,
+    grid_too_fine,
+)
+from sfumato.curator.lower.reals import Real, as_real, constant_real
 from sfumato.curator.question import relation as asked
 from sfumato.engines.ingest import LONGEST_TEXT
 from sfumato.engines.like import MOST_WILDCARDS, count_wildcards, parse_like
@@ -19,6 +27,7 @@ from sfumato.engines.values import (
     AtLeast,
     AtMost,
     Column,
+    Constant,
     Every,
     Folded,
     Less,
@@ -46,6 +55,7 @@ _QUOTE = "'"
 """Names are quoted in sentences and not in SQL to paste, where quotes would make a text of them."""
 # 65 <= age says age >= 65.
 _TURNED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_HOLDS = {"=": eq, "<": lt, "<=": le, ">": gt, ">=": ge}
 
 
 def build_predicate(node: Condition, lower: Lower) -> Predicate:
@@ -83,7 +93,10 @@ def _compare_with_literal(part: LoweredValue, operator: str, value: Scalar | Non
     match part.domain:
         case Numbers() as domain:
             # Where values were rounded to a grid the literal is rounded too: cost = 0.1 then finds 0.1.
-            place = _require_number(words, value) / domain.step
+            number = _require_number(words, value)
+            if part.real is not None:
+                return compare_reals(part.real, operator, constant_real(number))
+            place = number / domain.step
             return compare_with_constant(
                 part, operator, Fraction(_nearest_integer(place)) if domain.rounded else place
             )
@@ -100,6 +113,8 @@ def _compare_with_literal(part: LoweredValue, operator: str, value: Scalar | Non
 def compare_with_constant(part: LoweredValue, operator: str, place: Fraction) -> Predicate:
     """Return a comparison with a constant that may lie between two integers of the value's grid."""
     value = part.value
+    if isinstance(value, Constant) and value.value is not None:
+        return Every() if _HOLDS[operator](value.value, place) else Some()
     match operator:
         case ">=":
             return AtLeast(value, math.ceil(place))
@@ -187,6 +202,14 @@ def _is_true(part: LoweredValue, words: str) -> Predicate:
 
 def compare_values(left: LoweredValue, operator: str, right: LoweredValue) -> Predicate:
     """Return left operator right, for an operator out of = < <= > >=."""
+    one_constant, other_constant = constant_number(left), constant_number(right)
+    if one_constant is not None and other_constant is not None:
+        return Every() if _HOLDS[operator](one_constant, other_constant) else Some()
+    if not _is_text(left) and not _is_text(right) and not isinstance(left.domain, Periods):
+        aligned = align_steps([left, right], "One side of a comparison")
+        if aligned is None:
+            reals = (as_real(part, "One side of a comparison") for part in (left, right))
+            return compare_reals(next(reals), operator, next(reals))
     one, other = make_comparable(left, right, ordered=operator != "=")
     match operator:
         case "=":
@@ -202,6 +225,21 @@ def compare_values(left: LoweredValue, operator: str, right: LoweredValue) -> Pr
             return Not(Less(one.value, other.value))
 
 
+def compare_reals(one: Real, operator: str, other: Real) -> Predicate:
+    """Return the comparison of two doubles, unknown where either is missing."""
+    match operator:
+        case "=":
+            return Same(one.value, other.value)
+        case "<":
+            return Less(one.value, other.value)
+        case ">":
+            return Less(other.value, one.value)
+        case "<=":
+            return Not(Less(other.value, one.value))
+        case _:
+            return Not(Less(one.value, other.value))
+
+
 def make_comparable(
     left: LoweredValue, right: LoweredValue, *, ordered: bool = False
 ) -> tuple[LoweredValue, LoweredValue]:
@@ -210,8 +248,12 @@ def make_comparable(
         return align_periods(left, right)
     words = [each for each in (left, right) if _is_text(each)]
     if not words:
-        one, other = align_steps([left, right], "One side of a comparison")[0]
-        return one, other
+        aligned = align_steps([left, right], "One side of a comparison")
+        if aligned is None:  # the integers that stand for doubles, as in the condition of a join
+            aligned = align_steps([left.with_value(left.value), right.with_value(right.value)], "One side")
+        if aligned is None:
+            raise grid_too_fine("This comparison")
+        return aligned[0][0], aligned[0][1]
     if ordered or len(words) == 1:
         raise PolicyError(
             "SF-Q110", "Texts can only be compared with texts, and only with =.", try_="ward = 'A'"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from datetime import date, datetime
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,7 @@ from sfumato.curator.catalog.domains import TRUTH, Listed, Numbers, Periods
 from sfumato.curator.lower.conditions import build_predicate
 from sfumato.curator.lower.functions import apply_function, unify_domains
 from sfumato.curator.lower.lowered_value import LARGEST, MISSING, LoweredValue, grid_too_fine, literal_number
+from sfumato.curator.lower.reals import as_real, choose_real, settle_real
 from sfumato.curator.lower.scope import Field
 from sfumato.curator.lower.simplify import simplify_predicate
 from sfumato.curator.question import relation as asked
@@ -20,11 +21,14 @@ from sfumato.engines.values import (
     Among,
     Choose,
     Constant,
+    Curve,
     Greatest,
     Least,
     Lookup,
     Not,
+    Power,
     Predicate,
+    Whole,
     flatten_extremes,
 )
 from sfumato.errors import PolicyError
@@ -100,17 +104,22 @@ def lower_literal(value: Scalar | None) -> LoweredValue:
 
 def _lower_case(node: asked.Case, scope: Scope) -> LoweredValue:
     conditions = [lower_condition(when, scope) for when, _ in node.branches]
-    every, domain = unify_domains(
-        [lower_expression(then, scope) for _, then in node.branches]
-        + [lower_expression(node.otherwise, scope)],
-        "CASE",
-    )
+    parts = [lower_expression(then, scope) for _, then in node.branches]
+    parts.append(lower_expression(node.otherwise, scope))
+    # Which branch is taken may differ from row to row, so the result is never constant for a unit.
+    present, unified = all(part.present for part in parts), unify_domains(parts, "CASE")
+    if unified is None:
+        reals = [as_real(part, "A value of CASE") for part in parts]
+        found = reals[-1]
+        for when, each in zip(reversed(conditions), reversed(reals[:-1]), strict=True):
+            found = choose_real(when, each, found)
+        return replace(settle_real(found), constant=False, present=present)
+    every, domain = unified
     value = every[-1].value
     # The first branch that is true decides, so it is wrapped around the others last.
     for when, then in zip(reversed(conditions), reversed(every[:-1]), strict=True):
         value = Choose(when, then.value, value)
-    # Which branch is taken may differ from row to row, so the result is never constant for a unit.
-    return LoweredValue(value, domain, False, all(part.present for part in every))
+    return LoweredValue(value, domain, False, present, error=max(part.error for part in every))
 
 
 def _lower_truth(holds: Predicate) -> LoweredValue:
@@ -167,6 +176,11 @@ def _written_parts(node: Any) -> list[Any]:
     if isinstance(node, Least | Greatest):
         return (1 if node.skips else 2) * flatten_extremes(node)
     parts = [getattr(node, field.name) for field in fields(node)]
+    # What is clipped, or has a value for some numbers only, is written three times and twice.
+    if isinstance(node, Whole) and node.clips:
+        return 3 * parts
+    if isinstance(node, Curve | Power) and not node.total:
+        return 2 * parts
     # An empty list of values is written as a test that is false, and unknown where the value is missing.
     return 2 * parts if isinstance(node, Among) and not node.values else parts
 

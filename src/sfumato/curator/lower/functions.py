@@ -9,6 +9,7 @@ Values of a public list are computed here, entry by entry; all others are comput
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -20,13 +21,13 @@ from sfumato.curator.lower.lowered_value import (
     LoweredValue,
     align_steps,
     convert_to_seconds,
+    literal_number,
     require_number,
     subtract_dates,
 )
+from sfumato.curator.lower.reals import Real, as_real, choose_real, coalesce_reals, settle_real
 from sfumato.curator.lower.typed_arguments import require_typed_integer
 from sfumato.engines.values import (
-    AtLeast,
-    AtMost,
     Choose,
     Constant,
     Either,
@@ -44,19 +45,13 @@ MOST_ARGUMENTS = 20
 
 # ---- numbers -----------------------------------------------------------------------------------------------
 
-
-def _absolute(part: LoweredValue) -> LoweredValue:
-    # The larger of x and −x: interval arithmetic alone would not see that it is never negative.
-    either = arithmetic.take_larger(part, arithmetic.negate_number(part))
-    if not isinstance(either.domain, Numbers):
-        raise AssertionError(either)
-    return replace(either, domain=replace(either.domain, low=max(0, either.domain.low)))
+_ZERO = literal_number(Fraction(0))
 
 
 def _sign(part: LoweredValue) -> LoweredValue:
     """Return −1, 0 or 1."""
     part, _ = require_number(part, "The argument of SIGN")
-    positive, negative = AtLeast(part.value, 1), AtMost(part.value, -1)
+    positive, negative = (compare_values(part, operator, _ZERO) for operator in (">", "<"))
     # A comparison with a missing value is not true, so it would end up here and become 0.
     zero = Choose(Missing(part.value), Constant(None), Constant(0))
     return part.derive_value(
@@ -74,8 +69,8 @@ def _round(part: LoweredValue, digits: LoweredValue | None = None) -> LoweredVal
 # ---- missing values ----------------------------------------------------------------------------------------
 
 
-def unify_domains(parts: list[LoweredValue], what: str) -> tuple[list[LoweredValue], Domain]:
-    """Return the values in one domain that holds them all, and that domain."""
+def unify_domains(parts: list[LoweredValue], what: str) -> tuple[list[LoweredValue], Domain] | None:
+    """Return the values in one domain that holds them all, and that domain; None if they become doubles."""
     known = [part for part in parts if part is not MISSING]
     if not known:
         raise PolicyError("SF-Q134", f"{what} is always NULL.", try_="a value other than NULL")
@@ -87,7 +82,10 @@ def unify_domains(parts: list[LoweredValue], what: str) -> tuple[list[LoweredVal
         raise PolicyError(
             "SF-Q110", f"{what} cannot return a free text.", try_="numbers, dates or listed texts"
         )
-    same, step = align_steps(parts, f"A value of {what}")
+    aligned = align_steps(parts, f"A value of {what}")
+    if aligned is None:
+        return None
+    same, step = aligned
     domains = [part.domain for part in same if isinstance(part.domain, Numbers)]
     hull = Numbers(min(each.low for each in domains), max(each.high for each in domains), step)
     return same, hull
@@ -132,13 +130,17 @@ def _unify_periods(parts: list[LoweredValue], known: list[LoweredValue]) -> tupl
 
 
 def _coalesce(*parts: LoweredValue) -> LoweredValue:
-    every, domain = unify_domains(list(parts), "COALESCE")
+    unified, constant = unify_domains(list(parts), "COALESCE"), all(part.constant for part in parts)
+    # One argument that is never missing ends the search.
+    present = any(part.present for part in parts)
+    if unified is None:
+        found = reduce(coalesce_reals, [as_real(part, "An argument of COALESCE") for part in parts])
+        return replace(settle_real(found), constant=constant, present=present)
+    every, domain = unified
     value = every[-1].value
     for part in reversed(every[:-1]):
         value = Either(part.value, value)
-    constant = all(part.constant for part in every)
-    # One argument that is never missing ends the search.
-    return LoweredValue(value, domain, constant, any(part.present for part in every))
+    return LoweredValue(value, domain, constant, present, error=max(part.error for part in every))
 
 
 def _nullif(part: LoweredValue, unwanted: LoweredValue) -> LoweredValue:
@@ -148,7 +150,12 @@ def _nullif(part: LoweredValue, unwanted: LoweredValue) -> LoweredValue:
         )
     same = compare_values(part, "=", unwanted)
     # Where the comparison is unknown the value stays, as SQL defines NULLIF.
-    return part.derive_value(Choose(same, Constant(None), part.value), part.domain, unwanted, total=False)
+    if part.real is not None:
+        absent = Real(Constant(None), 0.0, 0.0, 0)
+        return settle_real(choose_real(same, absent, part.real), part, unwanted, total=False)
+    return part.derive_value(
+        Choose(same, Constant(None), part.value), part.domain, unwanted, total=False, error=part.error
+    )
 
 
 def _plus(left: LoweredValue, right: LoweredValue) -> LoweredValue:
@@ -183,8 +190,8 @@ def _reduce_pairs(
         known = [part for part in parts if part is not MISSING]
         # All numbers are put on one step first: pair by pair, the first would be rewritten again and again.
         dated = any(isinstance(part.domain, Periods) for part in known)
-        every = known if dated else align_steps(known, "An argument of LEAST or GREATEST")[0]
-        return reduce(function, every) if every else MISSING
+        aligned = None if dated or not known else align_steps(known, "An argument of LEAST or GREATEST")
+        return reduce(function, aligned[0] if aligned else known) if known else MISSING
 
     return apply
 
@@ -220,16 +227,16 @@ FUNCTIONS: dict[str, Function] = {
     "integer_divide": _binary(arithmetic.floor_divide_numbers),
     "modulo": _binary(arithmetic.take_modulo),
     "negate": _unary(arithmetic.negate_number),
-    "abs": _unary(_absolute, "ABS"),
+    "abs": _unary(arithmetic.absolute_number, "ABS"),
     "sign": _unary(_sign, "SIGN"),
     "floor": _unary(arithmetic.floor_number, "FLOOR"),
     "ceil": _unary(arithmetic.ceil_number, "CEIL"),
     "round": Function(_round, 1, 2, "ROUND"),
     "power": _binary(curves.take_power, "POWER"),
     "sqrt": _unary(curves.take_root, "SQRT"),
-    "ln": _unary(curves.take_logarithm, "LN"),
-    "log2": _unary(curves.make_logarithm(2)),
-    "log10": _unary(curves.make_logarithm(10)),
+    "ln": _unary(curves.make_logarithm("ln"), "LN"),
+    "log2": _unary(curves.make_logarithm("log2")),
+    "log10": _unary(curves.make_logarithm("log10")),
     "exp": _unary(curves.take_exponential, "EXP"),
     "least": Function(_reduce_pairs(arithmetic.take_smaller), 1, MOST_ARGUMENTS, "LEAST"),
     "greatest": Function(_reduce_pairs(arithmetic.take_larger), 1, MOST_ARGUMENTS, "GREATEST"),

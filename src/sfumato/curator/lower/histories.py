@@ -95,7 +95,7 @@ def _lower_window(window: asked.UnitWindow, source: RowSource) -> tuple[engine.P
             "SF-Q110", "A free text of another row is not supported.", try_="numbers, dates or listed texts"
         )
     present = window.function == "first_value" and part.present
-    kept = replace(part, constant=False, present=present)
+    kept = replace(part.with_value(part.value), constant=False, present=present)
     return engine.Position(window.function, part.value, window.offset), kept
 
 

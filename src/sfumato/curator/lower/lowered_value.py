@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 from sfumato.curator.catalog.columns import STEPS, choose_exponent
 from sfumato.curator.catalog.domains import Domain, Listed, Numbers, Periods
 from sfumato.engines.values import (
-    WIDEST,
     Add,
     Constant,
     Divide,
@@ -19,8 +19,11 @@ from sfumato.engines.values import (
 )
 from sfumato.errors import PolicyError
 
+if TYPE_CHECKING:
+    from sfumato.curator.lower.reals import Real
+
 LARGEST = 2**62
-"""The largest magnitude of an integer that arithmetic keeps; it fits 64 bits."""
+"""The largest magnitude of an integer that arithmetic keeps; beyond it numbers are doubles."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +36,13 @@ class LoweredValue:
     """Whether all rows of a unit have one value."""
     present: bool = False
     """Whether it is never missing."""
+    real: Real | None = None
+    """The double that the integer is made from, if it is one: what is computed from it takes the double."""
+    error: float = 0.0
+    """How far the number lies from the exact one at most, for all that was rounded before."""
 
     def derive_value(
-        self, value: Value, domain: Domain, *others: LoweredValue, total: bool = True
+        self, value: Value, domain: Domain, *others: LoweredValue, total: bool = True, error: float = 0.0
     ) -> LoweredValue:
         """Return a value computed from this and others: constant if all are, and present if all are.
 
@@ -47,7 +54,12 @@ class LoweredValue:
             domain,
             all(each.constant for each in every),
             total and all(each.present for each in every),
+            error=error,
         )
+
+    def with_value(self, value: Value, domain: Domain | None = None, *, error: float = 0.0) -> LoweredValue:
+        """Return another integer that stands for the same, with so much added to its error."""
+        return replace(self, value=value, domain=domain or self.domain, real=None, error=self.error + error)
 
 
 def literal_number(number: Fraction) -> LoweredValue:
@@ -107,45 +119,58 @@ def _common_divisor(one: Fraction, other: Fraction) -> Fraction:
     )
 
 
-def align_steps(parts: list[LoweredValue], what: str) -> tuple[list[LoweredValue], Fraction]:
-    """Return the numbers on one step: exact, unless that would need too large integers."""
+def constant_number(part: LoweredValue) -> Fraction | None:
+    """Return the number if it is a constant."""
+    if isinstance(part.value, Constant) and part.value.value is not None and isinstance(part.domain, Numbers):
+        return part.value.value * part.domain.step
+    return None
+
+
+def align_steps(parts: list[LoweredValue], what: str) -> tuple[list[LoweredValue], Fraction] | None:
+    """Return the numbers as integers of one step; None where one is a double or would need too many bits."""
+    if any(part.real is not None for part in parts):
+        return None
     numbers = [require_number(part, what) for part in parts]
     known = [domain for part, domain in numbers if part is not MISSING]
     step = _common_step([domain.step for domain in known])
-    largest = max((domain.bound * int(domain.step / step) for domain in known), default=0)
-    # Two integers of 60 bits still add up below LARGEST; beyond that the last bits are given up.
-    bits = max(0, largest.bit_length() - 60)
-    every = [part if part is MISSING else _on_step(part, domain, step, bits) for part, domain in numbers]
-    return every, step * 2**bits
+    if any(domain.bound * int(domain.step / step) > LARGEST for domain in known):
+        return None
+    return [part if part is MISSING else _on_step(part, domain, step) for part, domain in numbers], step
 
 
-def _on_step(part: LoweredValue, domain: Numbers, step: Fraction, bits: int) -> LoweredValue:
-    """Return a number as integers of `step`, then on a grid 2^bits times as coarse."""
+def _on_step(part: LoweredValue, domain: Numbers, step: Fraction) -> LoweredValue:
     factor = int(domain.step / step)
-    if max(1, domain.bound) * factor > WIDEST:
-        raise grid_too_fine("This sum or comparison")
     scaled = Numbers(domain.low * factor, domain.high * factor, step)
-    return coarsen_grid(
-        replace(part, value=multiply_by_integer(part.value, factor), domain=scaled), scaled, bits
-    )
-
-
-def limit_magnitude(part: LoweredValue) -> LoweredValue:
-    """Return the number itself if its integers are small enough, else on a coarser grid."""
-    domain = part.domain
-    if isinstance(domain, Numbers) and domain.bound > LARGEST // 2:
-        # Twice the digits of a declared column: a product keeps what its factors had.
-        return coarsen_grid(part, domain, domain.bound.bit_length() - 2 * STEPS)
-    return part
+    return part.with_value(multiply_by_integer(part.value, factor), scaled)
 
 
 def coarsen_grid(part: LoweredValue, domain: Numbers, bits: int) -> LoweredValue:
     """Return a number on a grid 2^bits times as coarse, rounded down."""
+    return _coarsen(part, domain, 2**bits) if bits > 0 else part
+
+
+def limit_places(part: LoweredValue, domain: Numbers, most: int) -> LoweredValue:
+    """Return a number rounded down to 1, 2 or 5 times a power of ten steps, so that decimals are shown."""
+    factors = (digit * 10**power for power in range(200) for digit in (1, 2, 5))
+    return _coarsen(part, domain, next(each for each in factors if domain.size <= most * each))
+
+
+def _coarsen(part: LoweredValue, domain: Numbers, factor: int) -> LoweredValue:
+    low, high = domain.low // factor, domain.high // factor  # like the value, rounded down
+    coarse = Numbers(low, high, domain.step * factor)
+    value = divide_by_integer(part.value, domain, factor)
+    return part.with_value(value, coarse, error=float(coarse.step))
+
+
+def round_to_grid(part: LoweredValue, domain: Numbers, bits: int) -> LoweredValue:
+    """Return a number on a grid 2^bits times as coarse, the nearest point of it."""
     if bits <= 0:
         return part
-    low, high = domain.low >> bits, domain.high >> bits  # like the value, rounded down
-    value = divide_by_integer(part.value, domain, 2**bits)
-    return replace(part, value=value, domain=Numbers(low, high, domain.step * 2**bits))
+    half = 2 ** (bits - 1)
+    moved = Numbers(domain.low + half, domain.high + half, domain.step)
+    coarse = Numbers(moved.low >> bits, moved.high >> bits, domain.step * 2**bits)
+    value = divide_by_integer(add_integer(part.value, half), moved, 2**bits)
+    return part.with_value(value, coarse, error=float(coarse.step / 2))
 
 
 def multiply_by_integer(value: Value, factor: int) -> Value:

@@ -13,11 +13,11 @@ from sfumato.curator.lower.lowered_value import (
     LARGEST,
     LoweredValue,
     add_integer,
-    coarsen_grid,
     grid_too_fine,
     literal_number,
     multiply_by_integer,
     require_number,
+    round_to_grid,
 )
 from sfumato.curator.lower.scope import Field, Scope
 from sfumato.curator.question import relation as asked
@@ -133,7 +133,7 @@ class _Keys:
 
 
 def _as_key(place: int, key: LoweredValue, at: int) -> LoweredValue:
-    return LoweredValue(Column(at, f"k{place}"), key.domain, key.constant, key.present)
+    return LoweredValue(Column(at, f"k{place}"), key.domain, key.constant, key.present, error=key.error)
 
 
 def rebuild_node(node: Any, change: Callable[[Any], Any], stop: type[Any] | None = None) -> Any:
@@ -196,6 +196,8 @@ class _Aggregates:
             return self._end(node.figure, part)
         total, domain = self._sum(part)
         if node.figure == "avg":
+            # An average is off by no more than each of its summands.
+            total = replace(total, error=total.error / self.inner.max_rows)
             ends = (literal_number(end * domain.step) for end in (domain.low, domain.high))
             return average_numbers(total, self._present(part), *ends)
         # SQL's SUM is NULL, not 0, where every summand is.
@@ -212,7 +214,7 @@ class _Aggregates:
                 "SF-Q114", "MIN and MAX are not supported for texts.", try_="a number or a date"
             )
         kind = engine.Smallest if figure == "min" else engine.Largest
-        return self._column(kind(part.value), part.domain, part.present)
+        return replace(self._column(kind(part.value), part.domain, part.present), error=part.error)
 
     def _value_at_end(self, figure: str, part: LoweredValue, by: LoweredValue) -> LoweredValue:
         """Return a value of the row where another is least or greatest: both as one integer, taken apart.
@@ -241,11 +243,11 @@ class _Aggregates:
         part, domain = require_number(part, "The argument of SUM")
         most = self.inner.max_rows
         # The whole sum of a unit must stay below LARGEST, whatever its rows say.
-        part = coarsen_grid(part, domain, (domain.bound * most).bit_length() - LARGEST.bit_length() + 1)
+        part = round_to_grid(part, domain, (domain.bound * most).bit_length() - LARGEST.bit_length() + 1)
         part, domain = require_number(part, "The argument of SUM")
         # A unit may have fewer rows than `most`, or only missing values, so 0 is always within the bounds.
         total = Numbers(min(0, domain.low) * most, max(0, domain.high) * most, domain.step)
-        return self._column(engine.Total(part.value), total), domain
+        return replace(self._column(engine.Total(part.value), total), error=part.error * most), domain
 
     def _column(self, figure: engine.Figure, domain: Domain, present: bool = True) -> LoweredValue:
         column = self.known.setdefault(figure, Column(self.inner.next_at, f"f{len(self.known)}"))

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sfumato.curator.catalog.catalog import Table
+    from sfumato.curator.catalog.domains import Domain
     from sfumato.curator.question.relation import Condition, Expression, Relation
 
 
@@ -135,7 +136,11 @@ def _lower_table(table: Table, at: int) -> RowSource:
             name,
             (table.name,),
             LoweredValue(
-                Column(at, name), promise.domain, table.is_constant(name), promise.missing is not None
+                Column(at, name),
+                promise.domain,
+                table.is_constant(name),
+                promise.missing is not None,
+                error=_lost_on_grid(promise.domain),
             ),
         )
         for name, promise in table.columns.items()
@@ -145,6 +150,11 @@ def _lower_table(table: Table, at: int) -> RowSource:
     return RowSource(
         engine.Scan(table.snapshot_name, at), Every(), scope, table, table.unit.max_rows, (table,), at + 1
     )
+
+
+def _lost_on_grid(domain: Domain) -> float:
+    """Return half a step of a grid that sfumato chose: values on a declared one are multiples of its step."""
+    return float(domain.step / 2) if isinstance(domain, Numbers) and domain.rounded else 0.0
 
 
 def _lower_unit_row_counts(table: Table, at: int) -> RowSource:

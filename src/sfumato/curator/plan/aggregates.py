@@ -72,9 +72,9 @@ def mean_deviation(summand: Summand, sums: Floats, rows: Floats) -> Floats:
 
 
 def compute_variance(
-    aggregate: VarianceOf, of: Sequence[Summand], parts: Sequence[Floats], slack: int
+    aggregate: VarianceOf, of: Sequence[Summand], parts: Sequence[Floats], slack: float
 ) -> Floats:
-    """Return a variance or its root. `slack` steps a square are added, which rounding down may have lost."""
+    """Return a variance or its root. `slack` steps a square are added, which rounding may have lost."""
     squares, deviations, rows = parts
     variance = _spread(of[0], of[1], squares, deviations, rows, slack)
     if aggregate.sample:
@@ -83,7 +83,7 @@ def compute_variance(
 
 
 def _spread(
-    square: Summand, deviation: Summand, squares: Floats, deviations: Floats, rows: Floats, slack: int
+    square: Summand, deviation: Summand, squares: Floats, deviations: Floats, rows: Floats, slack: float
 ) -> Floats:
     """Return the mean square of deviations less the square of their mean, kept within what is possible.
 
@@ -112,7 +112,7 @@ def _covariance(aggregate: CovarianceOf, of: Sequence[Summand], parts: Sequence[
     return together * sample_factor(parts[-1]) if aggregate.sample else together
 
 
-def mean_product(of: Sequence[Summand], parts: Sequence[Floats], slack: int) -> Floats:
+def mean_product(of: Sequence[Summand], parts: Sequence[Floats], slack: float) -> Floats:
     """Return the mean product of deviations less the product of their means, kept within what is possible."""
     products, one, other, rows = parts[0], parts[1], parts[2], parts[-1]
     means = _each(one, rows) * _each(other, rows) * float(of[1].step * of[2].step)
@@ -122,7 +122,9 @@ def mean_product(of: Sequence[Summand], parts: Sequence[Floats], slack: int) -> 
     return np.clip(product - means, -most, most)
 
 
-def product_of_deviations(of: Sequence[Summand], parts: Sequence[Floats], slack: tuple[int, int]) -> Floats:
+def product_of_deviations(
+    of: Sequence[Summand], parts: Sequence[Floats], slack: tuple[float, float]
+) -> Floats:
     """Return the product of both standard deviations; not a number where one of the two does not vary."""
     one = _spread(of[3], of[1], parts[3], parts[1], parts[-1], slack[0])
     other = _spread(of[4], of[2], parts[4], parts[2], parts[-1], slack[1])

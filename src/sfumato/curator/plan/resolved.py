@@ -30,7 +30,7 @@ from sfumato.curator.lower.lowered_value import (
     MISSING,
     LoweredValue,
     add_integer,
-    coarsen_grid,
+    limit_places,
     require_number,
 )
 from sfumato.curator.lower.presence import is_present
@@ -512,7 +512,7 @@ def _rankable(part: LoweredValue) -> LoweredValue:
             raise PolicyError(
                 "SF-Q146", "A quantile is chosen among at most 2^22 places.", try_="DATE_TRUNC('hour', …)"
             )
-        part = coarsen_grid(part, domain, domain.size.bit_length() - 22)
+        part = limit_places(part, domain, MOST_PLACES - 1)
     return part
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -13,10 +14,11 @@ from sfumato.curator.lower.lowered_value import (
     MISSING,
     LoweredValue,
     add_integer,
-    coarsen_grid,
     multiply_by_integer,
     require_number,
+    round_to_grid,
 )
+from sfumato.curator.lower.reals import GRID, coarsen_real
 from sfumato.curator.question import relation as asked
 from sfumato.curator.question.measurement import (
     CountOf,
@@ -28,7 +30,7 @@ from sfumato.curator.question.measurement import (
     VarianceOf,
 )
 from sfumato.engines import program as engine
-from sfumato.engines.values import Add, Choose, Constant, Lookup, Missing, Multiply, Value
+from sfumato.engines.values import Add, Choose, Constant, Double, Lookup, Missing, Multiply, Value, Whole
 from sfumato.errors import PolicyError
 from sfumato.errors.checked import checked, require_field
 from sfumato.privacy.canonical import canonical_json, tagged
@@ -43,6 +45,8 @@ FINEST = 28
 """A sum whose rows reach further than 2^FINEST steps is taken on a coarser grid, to keep integers small.
 
 Privacy does not depend on it: bounds follow the grid."""
+_KEPT = 30
+"""The bits of that grid, and of that of sums of rounded numbers, for all rows of a unit together."""
 
 
 @tagged("Summand", "term", "bound", "step", "centre", "slack", "signed")
@@ -55,8 +59,8 @@ class Summand:
     bound: int
     step: Fraction
     centre: int = 0
-    slack: int = 0
-    """Number of steps that a row may lie above what it adds, where it was rounded down."""
+    slack: Fraction = Fraction(0)
+    """Number of steps that a row may lie above or below what it adds, where it was rounded."""
     signed: bool = False
     """Whether a row can add less than nothing."""
 
@@ -92,13 +96,13 @@ def list_summands(aggregate: SummedAggregate, source: RowSource) -> tuple[Summan
         case DistinctUnits(of):
             return (_distinct(of, source),)
         case SumOf(of):
-            return (_total(_taken(of, source, "The argument of SUM")),)
+            return (_total(_taken(of, source, "The argument of SUM"), source.max_rows),)
         case MeanOf(of):
             part = _taken(of, source, "The argument of AVG")
-            return (_deviations(part), _present(part))
+            return (_deviations(part, source.max_rows), _present(part))
         case VarianceOf(of):
             part = _taken(of, source, "The argument of VARIANCE")
-            deviation = _deviations(part)
+            deviation = _deviations(part, source.max_rows)
             return (_product(deviation, deviation), deviation, _present(part))
         case CovarianceOf():
             return _covariance(aggregate, source)
@@ -143,52 +147,56 @@ def _present(part: LoweredValue) -> Summand:
 def _source_of(value: Any) -> Any:
     """Return a simpler value that is missing in exactly the same rows."""
     match value:
-        case Add(inner, Constant(int())) | Multiply(inner, Constant(int())):
+        case Add(inner, Constant(int())) | Multiply(inner, Constant(int())) | Whole(inner) | Double(inner):
             return _source_of(inner)
         case Lookup(inner, entries) if None not in entries:
             return _source_of(inner)
     return value
 
 
-def _total(part: LoweredValue) -> Summand:
-    """Return the plain sum of a number."""
-    kept, slack = _coarse(part, _grid(part))
+def _total(part: LoweredValue, rows: int) -> Summand:
+    """Return the plain sum of a number, of which a unit has so many rows at most."""
+    kept = _coarse(part, rows)
     grid = _grid(kept)
     return Summand(
-        engine.Total(_value(kept)), max(1, grid.bound), grid.step, slack=slack, signed=grid.low < 0
+        engine.Total(_value(kept)), max(1, grid.bound), grid.step, slack=_slack(kept), signed=grid.low < 0
     )
 
 
-def _deviations(part: LoweredValue) -> Summand:
+def _deviations(part: LoweredValue, rows: int) -> Summand:
     """Return the sum of deviations from the middle of the bounds, in half steps if need be.
 
     From there one row adds least, which is half the sensitivity of the plain sum.
     """
-    kept, slack = _coarse(part, _grid(part))
+    kept = _coarse(part, rows)
     grid, value = _grid(kept), _value(kept)
     if (grid.low + grid.high) % 2:
-        grid = Numbers(2 * grid.low, 2 * grid.high, grid.step / 2)
-        value, slack = multiply_by_integer(value, 2), 2 * slack
+        kept = kept.with_value(
+            multiply_by_integer(value, 2), Numbers(2 * grid.low, 2 * grid.high, grid.step / 2)
+        )
+        grid, value = _grid(kept), _value(kept)
     centre = (grid.low + grid.high) // 2
     bound = max(1, grid.high - centre)
-    return Summand(engine.Total(add_integer(value, -centre)), bound, grid.step, centre, slack, signed=True)
+    term = engine.Total(add_integer(value, -centre))
+    return Summand(term, bound, grid.step, centre, _slack(kept), signed=True)
 
 
 def _product(one: Summand, other: Summand) -> Summand:
-    """Return the sum of products of two deviations, rounded down to a grid of at most 2^STEPS steps."""
+    """Return the sum of products of two deviations, rounded to a grid of at most 2^STEPS steps."""
     bound = one.bound * other.bound
     shift = max(0, bound.bit_length() - STEPS)
     # Squares are not negative, which limits what replacing a unit can change.
     square = one == other
     domain = Numbers(0 if square else -bound, bound, one.step * other.step)
     value = _multiplied(_of(one), _of(other))
-    part = coarsen_grid(LoweredValue(value, domain), domain, shift)
-    slack = min(shift, 1) + (0 if one.slack == other.slack == 0 else 1)
+    part = round_to_grid(LoweredValue(value, domain), domain, shift)
+    # What the factors may be off moves the mean product, and as much again the product of the means.
+    moved = 2 * (one.slack * other.bound + other.slack * one.bound + one.slack * other.slack)
     return Summand(
         engine.Total(_value(part)),
         max(1, _grid(part).bound),
         _grid(part).step,
-        slack=slack,
+        slack=Fraction(moved, 2**shift) + (Fraction(1, 2) if shift else 0),
         signed=not square,
     )
 
@@ -206,7 +214,8 @@ def _covariance(aggregate: CovarianceOf, source: RowSource) -> tuple[Summand, ..
     All of them are over the rows where neither number is missing.
     """
     parts = [_taken(of, source, "An argument of a covariance") for of in (aggregate.of, aggregate.other)]
-    one, other = (_deviations(_where_present(a, b)) for a, b in (parts, reversed(parts)))
+    present = [_where_present(a, b) for a, b in (parts, reversed(parts))]
+    one, other = (_deviations(part, source.max_rows) for part in present)
     squares = (_product(one, one), _product(other, other)) if aggregate.scaled else ()
     # A sum is missing where one of its parts is, so it stands for "neither is missing".
     values = list(dict.fromkeys(_source_of(part.value) for part in parts if not part.present))
@@ -220,12 +229,23 @@ def _where_present(part: LoweredValue, other: LoweredValue) -> LoweredValue:
     if other.present or part == other:
         return part
     absent = Missing(_source_of(other.value))
-    return replace(part, value=Choose(absent, Constant(None), _value(part)), present=False)
+    value = Choose(absent, Constant(None), _value(part))
+    return replace(part.with_value(value), present=False)
 
 
-def _coarse(part: LoweredValue, domain: Numbers) -> tuple[LoweredValue, int]:
-    bits = domain.bound.bit_length() - FINEST
-    return (coarsen_grid(part, domain, bits + 4), 1) if bits > 0 else (part, 0)
+def _coarse(part: LoweredValue, rows: int) -> LoweredValue:
+    """Return a number on a grid on which noise that hides so many rows has a scale that can be drawn."""
+    kept = max(STEPS, _KEPT - (rows - 1).bit_length())
+    if part.real is not None:
+        return coarsen_real(part, part.real, min(kept, GRID))
+    domain = _grid(part)
+    bits = domain.bound.bit_length()
+    return round_to_grid(part, domain, bits - kept) if part.error or bits > FINEST else part
+
+
+def _slack(part: LoweredValue) -> Fraction:
+    """Return the error of a number in its steps, to a thousandth of one upwards."""
+    return Fraction(math.ceil(Fraction(part.error) / _grid(part).step * 1024), 1024)
 
 
 def _grid(part: LoweredValue) -> Numbers:

@@ -21,18 +21,20 @@ from sfumato.engines.rows import Bounded, Computed, Joined, Ordered, PerUnit, Sc
 from sfumato.engines.used_columns import BLOCK, DIGEST, TESTED, find_used
 from sfumato.engines.values import (
     Among,
-    Binary,
     Column,
     Constant,
+    Curve,
     Folded,
     Greatest,
     Least,
     Length,
     Lookup,
     Matches,
+    Power,
     Spelled,
     UnitBlock,
     UnitDigest,
+    Whole,
     flatten_extremes,
 )
 from sfumato.errors import PolicyError
@@ -49,7 +51,7 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 8 * 2**20
 """Bytes of one unit that an engine may carry."""
-MOST_OPERATIONS = 500_000
+MOST_OPERATIONS = 600_000
 """Operations of one unit: at most about 20 ms of DuckDB's or PostgreSQL's time (benchmarks/work.py)."""
 MOST_SCANS = 1_000
 """Reads of a table in one plan, all steps together."""
@@ -68,8 +70,8 @@ _COMPARED = 28
 """Bytes of a pattern that are compared with a text in the time of an operation, one after the other."""
 _TRIED = 4
 """Operations for trying one run of letters at one place, where an engine has no search of its own."""
-_DIGITS = 10
-"""Operations for writing an integer of 64 bits in binary and counting its digits."""
+_CURVE = 10
+"""Operations for a root, a logarithm, an exponential or a power."""
 _LISTED = 64
 """The most constants that are compared one by one; longer lists are hashed."""
 _LEAVES = frozenset({Column, Constant, UnitBlock, UnitDigest})
@@ -286,8 +288,10 @@ class _Tally:
                 return 1 + written * self.count_parts(tuple(flatten_extremes(node)))
             case Lookup(part):
                 return 1 + self.count_parts(part)
-            case Binary(part):
-                return _DIGITS + self.count_parts(part)
+            case Curve(_, part) | Power(part):
+                return _CURVE + 2 * self.count_parts(part)
+            case Whole(part):
+                return 4 + 3 * self.count_parts(part)
             case Among(part, values):
                 return 1 + min(len(values), _LISTED) + self.count_parts(part)
             case CellKey(value, nulls=True):

@@ -14,9 +14,6 @@ if TYPE_CHECKING:
 
 _FIELDS = {"year": "year", "month": "month", "day": "day", "weekday": "isodow"}
 
-_NEAR = 2**40
-"""Up to here log2 of twice as much and one is 2^-41 from a whole number, 30 times what a double is off by."""
-
 
 class DuckDBDialect:
     """DuckDB's own words, in sessions that connection.py opens."""
@@ -66,14 +63,15 @@ class DuckDBDialect:
     def write_fold(self, text: str, upper: bool) -> str:
         return translate_case(text, upper)
 
-    def write_digits(self, number: str, reach: int) -> str:
-        """Take a logarithm of twice as much and one, never so near a whole one that its last bits count.
+    def write_curve(self, name: str, number: str) -> str:
+        return f"{name}({number})"
 
-        Farther out it would be, and the digits are written and counted.
-        """
-        if reach < _NEAR:
-            return f"CAST(floor(log2(2 * abs({number}) + 1)) AS BIGINT)"
-        return f"length(bin({number}))"
+    def write_whole(self, number: str, rule: str) -> str:
+        """Casts round to the nearest, halves to the even one; round() halves away from zero."""
+        rounded = {"even": number, "away": f"round({number})", "floor": f"floor({number})"}.get(
+            rule, f"trunc({number})"
+        )
+        return f"CAST({rounded} AS BIGINT)"
 
     def write_calendar(self, days: str, field: str) -> str:
         return f"{_FIELDS[field]}(DATE '1970-01-01' + CAST({days} AS INTEGER))"

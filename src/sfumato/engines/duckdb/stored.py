@@ -5,7 +5,6 @@ How a value is read follows from its column's kind and the declaration, never fr
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 from sfumato.engines.duckdb.connection import quote_text
@@ -21,7 +20,7 @@ from sfumato.engines.ingest import (
     not_dates,
     not_numbers,
 )
-from sfumato.engines.snapshot import StoredCodes, StoredGrid, StoredText, StoredTime
+from sfumato.engines.snapshot import StoredCodes, StoredGrid, StoredText, StoredTime, write_steps
 
 if TYPE_CHECKING:
     from sfumato.engines.snapshot import StoredColumn
@@ -130,10 +129,9 @@ def _as_number(name: str, value: str, kind: Kind) -> str:
 def _on_grid(grid: StoredGrid, number: str) -> str:
     """Write the nearest grid point, halves upwards.
 
-    Scaling by a power of two is exact, and so is the part after the point, or it is rounded on the same
-    side of one half. Adding one half instead could round up to the next whole number.
+    The part after the point is exact. Adding one half instead could round up to the next whole number.
     """
-    steps = f"({number} * CAST('{math.ldexp(1.0, -grid.exponent)!r}' AS DOUBLE))"
+    steps = write_steps(grid, number, "DOUBLE")
     nearest = f"floor({steps}) + CASE WHEN {steps} - floor({steps}) >= 0.5 THEN 1 ELSE 0 END"
     low, high = f"CAST({grid.low} AS DOUBLE)", f"CAST({grid.high} AS DOUBLE)"
     return f"CAST({_clipped(steps, low, high, nearest)} AS {choose_type(grid)})"

@@ -17,6 +17,9 @@ _ABSENT = -(2**63) + 1
 """No entry of a lookup is as far from zero."""
 
 
+_LN2 = "CAST('0.6931471805599453' AS DOUBLE PRECISION)"
+
+
 class PostgresDialect:
     """PostgreSQL's own words, in sessions that connection.py opens."""
 
@@ -79,8 +82,19 @@ class PostgresDialect:
         """Use the collation C, which has no other letters; translate would take a hundred times as long."""
         return f'{"upper" if upper else "lower"}({text} COLLATE "C")'
 
-    def write_digits(self, number: str, reach: int) -> str:
-        return f"length(ltrim(CAST(CAST({number} AS BIT(64)) AS TEXT), '0'))"
+    def write_curve(self, name: str, number: str) -> str:
+        """Write log2 by natural logarithms; log10 is called log."""
+        if name == "log2":
+            return f"(ln({number}) / {_LN2})"
+        if name == "round":
+            return f"(sign({number}) * floor(abs({number}) + 0.5))"
+        return f"{'log' if name == 'log10' else name}({number})"
+
+    def write_whole(self, number: str, rule: str) -> str:
+        """Casts round to the nearest, halves to the even one, and so does round() of doubles."""
+        away = f"sign({number}) * floor(abs({number}) + 0.5)"
+        rounded = {"even": number, "away": away, "floor": f"floor({number})"}.get(rule, f"trunc({number})")
+        return f"CAST({rounded} AS BIGINT)"
 
     def write_calendar(self, days: str, field: str) -> str:
         day = f"(DATE '1970-01-01' + CAST({days} AS INTEGER))"

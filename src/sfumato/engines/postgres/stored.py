@@ -6,7 +6,6 @@ answer with missing, infinite or zero, so every cast and product stands behind a
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 from sfumato.engines.formats import TextFunctions
@@ -24,6 +23,7 @@ from sfumato.engines.ingest import (
     write_time_on_grid,
 )
 from sfumato.engines.postgres.sources import Kind
+from sfumato.engines.snapshot import write_steps
 
 if TYPE_CHECKING:
     from sfumato.engines.snapshot import StoredCodes, StoredGrid, StoredTime
@@ -164,15 +164,15 @@ def _double_of_decimal(decimal: str) -> str:
 
 
 def _on_grid(grid: StoredGrid, number: str) -> str:
-    """The nearest grid point, halves upwards. What is clipped or nearest to 0 is told before the product,
-    which could not be had; scaling by a power of two is exact, so both say the same.
+    """The nearest grid point, halves upwards. What is clipped or far below a step is told before the product,
+    which could not be had; both say the same.
     """
-    low, high = (_double(math.ldexp(end, grid.exponent)) for end in (grid.low, grid.high))
-    steps = f"({number} * {_double(math.ldexp(1.0, -grid.exponent))})"
+    low, high = (_double(float(end * grid.step)) for end in (grid.low, grid.high))
+    steps = write_steps(grid, number, "DOUBLE PRECISION")
     nearest = f"floor({steps}) + CASE WHEN {steps} - floor({steps}) >= 0.5 THEN 1 ELSE 0 END"
     return (
         f"CASE WHEN {number} < {low} THEN {grid.low:d} WHEN {number} > {high} THEN {grid.high:d} "
-        f"WHEN abs({number}) < {_double(math.ldexp(0.5, grid.exponent))} THEN 0 "
+        f"WHEN abs({number}) < {_double(float(grid.step / 1024))} THEN 0 "
         f"ELSE CAST({nearest} AS BIGINT) END"
     )
 

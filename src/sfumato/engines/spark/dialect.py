@@ -88,11 +88,31 @@ class SparkDialect:
     def write_fold(self, text: str, upper: bool) -> str:
         return translate_case(text, upper)
 
-    def write_digits(self, number: str, reach: int) -> str:
-        return f"length(bin({number}))"
+    def write_curve(self, name: str, number: str) -> str:
+        """Write rounding by rint, which stays a double; Spark's own floor gives integers of 64 bits."""
+        match name:
+            case "floor":
+                return _floor(number)
+            case "trunc":
+                return f"(signum({number}) * {_floor(f'abs({number})')})"
+            case "round":
+                return f"(signum({number}) * {_floor(f'(abs({number}) + 0.5D)')})"
+        return f"{name}({number})"
+
+    def write_whole(self, number: str, rule: str) -> str:
+        """Casts cut off what is after the point."""
+        away = f"signum({number}) * CAST(floor(abs({number}) + 0.5D) AS DOUBLE)"
+        floor = f"floor({number})"
+        rounded = {"even": f"rint({number})", "away": away, "floor": floor, "zero": number}[rule]
+        return f"CAST({rounded} AS BIGINT)"
 
     def write_calendar(self, days: str, field: str) -> str:
         return _DAYS[field].format(f"date_from_unix_date(CAST({days} AS INT))")
+
+
+def _floor(number: str) -> str:
+    """Round a double down to a double."""
+    return f"(rint({number}) - CASE WHEN rint({number}) > {number} THEN 1D ELSE 0D END)"
 
 
 def _above(number: str, at: int) -> str:

@@ -6,7 +6,6 @@ are written as hexadecimal digits.
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 from sfumato.engines.formats import TextFunctions
@@ -23,7 +22,7 @@ from sfumato.engines.ingest import (
     not_numbers,
     write_time_on_grid,
 )
-from sfumato.engines.snapshot import StoredCodes
+from sfumato.engines.snapshot import StoredCodes, write_steps
 from sfumato.engines.spark.sources import Kind
 
 if TYPE_CHECKING:
@@ -217,7 +216,7 @@ def _whole_text(pattern: str) -> str:
 
 def _on_grid(grid: StoredGrid, number: str) -> str:
     """Write the nearest grid point, halves upwards; clipped before floor, which gives 64 bits."""
-    steps = f"({number} * CAST('{math.ldexp(1.0, -grid.exponent)!r}' AS DOUBLE))"
+    steps = write_steps(grid, number, "DOUBLE")
     nearest = f"floor({steps}) + CASE WHEN {steps} - floor({steps}) >= 0.5D THEN 1 ELSE 0 END"
     low, high = f"CAST({grid.low} AS DOUBLE)", f"CAST({grid.high} AS DOUBLE)"
     return (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from sfumato.curator.catalog.schema_file import Schema, write_key, write_schema
@@ -46,7 +47,7 @@ def _read_texts(engine: EngineRouter, source: Any, names: list[str]) -> dict[str
     """Return which columns of texts are numbers or dates, as those of a CSV file may be."""
     if not names:
         return {}
-    numbers = tuple(StoredGrid(name, -_WIDE, _WIDE, 0) for name in names)
+    numbers = tuple(StoredGrid(name, -_WIDE, _WIDE, Fraction(1)) for name in names)
     dates = tuple(StoredTime(name, 0, 1, False) for name in names)
     found: dict[str, str] = {}
     for columns, kind in ((numbers, NUMBERS), (dates, DATES)):

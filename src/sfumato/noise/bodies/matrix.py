@@ -18,7 +18,7 @@ import numpy as np
 
 from sfumato.errors import UsageError
 from sfumato.errors.numbers import format_number
-from sfumato.noise.additive import LARGEST, SMALLEST
+from sfumato.noise.additive import COMBINED, SMALLEST
 from sfumato.noise.bodies.shaped import JointNoise
 from sfumato.noise.laplace import draw_rounded_laplace
 from sfumato.noise.sampling.wishart import WishartSampler
@@ -59,7 +59,7 @@ class MatrixNoise(JointNoise):
         object.__setattr__(self, "size", parse_whole(self.size, "size"))
         object.__setattr__(self, "scale", parse_positive(self.scale, "scale"))
         # Products have the square of a step for a step.
-        if self.size > MOST_ENTRIES or not SMALLEST <= self.scale <= LARGEST**2:
+        if self.size > MOST_ENTRIES or not SMALLEST <= self.scale <= COMBINED**2:
             raise UsageError(
                 "SF-N631",
                 "Noise for this matrix cannot be drawn exactly.",

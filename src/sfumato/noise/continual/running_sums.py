@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from sfumato.errors import PolicyError, UsageError
-from sfumato.noise.additive import LARGEST
+from sfumato.noise.additive import COMBINED
 from sfumato.noise.audit_hook import observed, unobserved
 from sfumato.noise.continual.planning import ENDLESS, plan_buffers, plan_endless
 from sfumato.noise.gaussian import GaussianNoise
@@ -233,7 +233,7 @@ def _choose_grid(plan: RunningSums) -> NoiseGrid:
     for bits in range(40, -1, -1):
         moved = (plan.contribution * 2**bits * norm + held * numbers) / (1 - lost)
         sigma = plan.multiplier * Fraction(moved)
-        if sigma * Fraction(widest) <= LARGEST:
+        if sigma * Fraction(widest) <= COMBINED:
             return NoiseGrid(2**bits, sigma)
     raise UsageError("SF-N201", "The noise sigma is out of range.", try_="a coarser grid")
 

@@ -31,7 +31,7 @@ _PRODUCT_ERROR = 4
 
 @dataclass(frozen=True, slots=True)
 class WideGaussianSampler:
-    """Draws the integer nearest to σ · Z for a standard normal Z, for σ from 2^10 to 2^40."""
+    """Draws the integer nearest to σ · Z for a standard normal Z, for σ from 2^10 to 2^42."""
 
     sigma: Fraction
 

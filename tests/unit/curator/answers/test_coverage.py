@@ -49,7 +49,7 @@ PRIMES = [p for p in range(2, 200) if all(p % each for each in range(2, p))]
 TABLE = declare_table(
     "t",
     sf.Unit("who", max_rows=2),
-    {"x": sf.between(-10, 30), "y": sf.between(0, 7, step=1), "flag": sf.one_of(0, 1)},
+    {"x": sf.between(-10, 30, step=2**-15), "y": sf.between(0, 7, step=1), "flag": sf.one_of(0, 1)},
 )
 Rows = list[dict[str, int | None]]
 Exact = Callable[[QuestionPlan, Rows], list[int]]

@@ -34,13 +34,9 @@ def test_values_are_kept_finer_than_the_smallest_candidate() -> None:
 
 
 def test_a_step_that_does_not_suit_is_refused() -> None:
-    for wrong in (
-        between(choose(epsilon=1, up_to=Fraction(1, 8)), step=1),
-        between(choose(epsilon=1), step=3),
-    ):
-        with pytest.raises(UsageError) as refused:
-            list_value_candidates(wrong)
-        assert refused.value.code == "SF-C233"
+    with pytest.raises(UsageError) as refused:
+        list_value_candidates(between(choose(epsilon=1, up_to=Fraction(1, 8)), step=1))
+    assert refused.value.code == "SF-C233"
     for up_to in (1, 10**7):
         with pytest.raises(UsageError) as refused:
             list_row_candidates(choose(epsilon=1, up_to=up_to))

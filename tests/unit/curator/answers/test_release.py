@@ -56,7 +56,7 @@ TABLE = declare_table(
         "day": sf.between(date(2024, 1, 1), date(2024, 12, 31)),
         "at": sf.between(datetime.fromisoformat("2024-01-01"), datetime.fromisoformat("2024-01-02")),
         "name": text(),
-        "age": sf.between(0, 9),
+        "age": sf.between(0, 9, step=2**-16),
     },
 )
 ROWS, TOTALS, PRESENT = [4000, 900, -3], [8000, 3600, 5], [4000, 900, -3]

@@ -19,18 +19,26 @@ TOKYO = timezone(timedelta(hours=9))
 @pytest.mark.parametrize(
     ("low", "high", "step"),
     [
-        (0, 110, 2.0**-13),
-        (0, 5000, 2.0**-7),
-        (0, 1, 2.0**-20),
-        (-3, 0.1, 2.0**-18),
-        (0, 2**30, 2.0**10),
-        (0, 1e-9, 2.0**-49),
+        (0, 110, "1e-6"),
+        (0, 5000, "1e-5"),
+        (0, 1, "1e-9"),
+        (-3, 0.1, "1e-8"),
+        (0, 2**30, "10"),
+        (0, 2**30 - 1, "1"),
+        (0, 10**12, "1000"),
+        (0, 1e-9, "1e-18"),
     ],
 )
-def test_the_step_follows_from_the_bounds(low: float, high: float, step: float) -> None:
+def test_the_step_is_a_power_of_ten_that_follows_from_the_bounds(low: float, high: float, step: str) -> None:
     promise = sf.between(low, high)
     assert promise.step == Fraction(step)
-    assert 2**19 <= max(map(abs, promise.ends)) <= 2**20
+    assert 2**30 // 10 <= max(map(abs, promise.ends)) < 2**30
+
+
+def test_any_rational_step_may_be_declared() -> None:
+    price = sf.between(0, 5000, step=0.01)
+    assert price.domain == Numbers(0, 500_000, Fraction(1, 100), rounded=False)
+    assert sf.between(0, 1, step=Fraction(1, 3)).domain == Numbers(0, 3, Fraction(1, 3))
 
 
 def test_whole_numbers_are_exact_on_the_default_grid() -> None:
@@ -41,7 +49,7 @@ def test_whole_numbers_are_exact_on_the_default_grid() -> None:
 
 def test_what_is_stored_and_what_it_stands_for() -> None:
     grid = sf.between(-1, 3, step=0.5, missing=0)
-    assert grid.make_stored_column("x") == preparation.StoredGrid("x", -2, 6, -1, 0)
+    assert grid.make_stored_column("x") == preparation.StoredGrid("x", -2, 6, Fraction(1, 2**1), 0)
     assert grid.domain == Numbers(-2, 6, Fraction(1, 2), rounded=False)
     assert sf.between(0, 1).domain.rounded
     ward = sf.one_of("A", "B", missing="B")
@@ -112,7 +120,7 @@ def test_promises_survive_the_catalog(promise: DeclaredColumn) -> None:
         (lambda: sf.between(float("nan"), 1), "SF-N105"),
         (lambda: sf.between(0, float("inf")), "SF-N105"),
         (lambda: sf.between("0", 1), "SF-N104"),  # type: ignore[arg-type]
-        (lambda: sf.between(0, 1, step=0.3), "SF-C105"),
+        (lambda: sf.between(0, 1, step=Fraction(1, 2**51)), "SF-C105"),
         (lambda: sf.between(0, 1, step=4), "SF-C105"),
         (lambda: sf.between(0, 2**60, step=1), "SF-C105"),
         (lambda: sf.between(0, 1, step=0), "SF-N102"),

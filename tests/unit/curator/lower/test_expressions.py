@@ -38,7 +38,7 @@ def test_the_smallest_of_the_largest_of_the_smallest_names_each_once() -> None:
 def test_what_names_its_argument_twice_grows_too_long_for_an_engine() -> None:
     nested: Name | FunctionCall = FunctionCall("subtract", (AGE, Literal(Fraction(50))))
     for _ in range(20):
-        nested = FunctionCall("abs", (nested,))
+        nested = FunctionCall("sign", (FunctionCall("subtract", (nested, Literal(Fraction(1, 2)))),))
     with pytest.raises(PolicyError) as refusal:
         lower_expression(nested, SCOPE)
     assert refusal.value.code == "SF-Q113"

@@ -54,7 +54,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> DuckDBEngine:
     engine = DuckDBEngine(tmp_path_factory.mktemp("lab"))
     columns: dict[str, Any] = {name.name: X[:, place] for place, name in enumerate(NAMES)}
     columns["y"] = pa.array([None if label == 4 else int(label) for label in y], pa.int64())
-    grids = (*(StoredGrid(name.name, -ONE, ONE, 0) for name in NAMES), StoredGrid("y", -1, 4, 0))
+    grids = (*(StoredGrid(name.name, -ONE, ONE) for name in NAMES), StoredGrid("y", -1, 4))
     engine.prepare(pa.table(columns), Preparation(None, 1, grids, b"k"), "t")
     return engine
 

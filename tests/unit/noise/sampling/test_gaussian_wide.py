@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from tests.unit.noise.conftest import Script
 
-SIGMAS = [Fraction(n) for n in (1025, Fraction(10**6, 7), 2**20, 2**34, 2**40 - 1, 2**40)]
+SIGMAS = [Fraction(n) for n in (1025, Fraction(10**6, 7), 2**20, 2**34, 2**40 - 1, 2**40, 2**42)]
 PLACES = 2**48
 
 
