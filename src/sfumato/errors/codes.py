@@ -274,7 +274,7 @@ CODES: dict[str, str] = {
     "SF-Q129": "top, distance, subsample and bounds apply to rows before grouping. Use where(…) for one group and partition(…) for all.",
     "SF-Q131": "Dates and moments are compared with dates, written as DATE '2024-01-31' or '2024-01-31'; whole days or weeks are added to them; YEAR, MONTH, DATE_TRUNC and their like take them apart.",
     "SF-Q132": "The bounds of the computed value need more than 128 bits. ROUND a part of it, or declare coarser steps.",
-    "SF-Q133": "The name stands for columns of two tables, or for two tables that differ in case. Put the table's name or alias before a column; write a table's name as it was registered.",
+    "SF-Q133": "The name stands for columns of two tables, or for two tables that differ in case. Put the table's name or alias before a column; write a table's name as it was registered. In GROUP BY and HAVING a column of the table comes before an alias of SELECT, as in standard SQL.",
     "SF-Q134": "A comparison with NULL is never true, and an expression that is always NULL asks nothing. Use IS NULL to find missing values.",
     "SF-Q135": "The function takes another number of arguments, or needs a literal here, such as the digits of ROUND.",
     "SF-Q136": "An aggregate of aggregates needs a subquery by unit: first one value per person, then the aggregate of those.",

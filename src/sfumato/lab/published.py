@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from sfumato.curator.answers.release import Release
+from sfumato.curator.lower.relations import list_names
 from sfumato.curator.payer import Payer, find_kept
 from sfumato.curator.plan.plan import price_question
 from sfumato.curator.plan.resolved import ResolvedQuestion
@@ -72,7 +74,8 @@ class Published:
         """Return the kept answer. Nothing here can charge: it is looked up, or it is refused."""
         from sfumato.queries.sql import parse_question  # sqlglot comes with the first question
 
-        resolved = ResolvedQuestion(self._find_table, parse_question(self.text))
+        asked = parse_question(self.text, partial(list_names, tables=self._find_table))
+        resolved = ResolvedQuestion(self._find_table, asked)
         spend = choose_spend(Payer(self.lab, None), resolved, cast("Spending", dict(self.spend)))
         plan = price_question(resolved, spend)
         kept = find_kept(self.lab.ledger, plan)

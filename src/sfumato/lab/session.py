@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from sfumato.curator.answers.declared_values import find_declared_values
 from sfumato.curator.catalog.description import TableListing, describe_table
+from sfumato.curator.lower.relations import list_names
 from sfumato.curator.payer import Payer
 from sfumato.errors import PolicyError, UsageError
 from sfumato.lab.budget_view import BudgetView, view_budget
@@ -71,7 +73,8 @@ class Session(ModelDesk):
         def accept(question: Question) -> Query:
             return Query(self._payer, question, text)
 
-        query = read_question(text, accept, lambda question: accept(question).resolved)
+        names = partial(list_names, tables=self._lab.table)
+        query = read_question(text, accept, lambda question: accept(question).resolved, names)
         return cast("Query", find_declared_values(query.resolved) or query)
 
     def ask_together(self, questions: Sequence[str | Query]) -> TogetherQueries:

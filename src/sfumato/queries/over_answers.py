@@ -22,25 +22,32 @@ if TYPE_CHECKING:
     from sfumato.curator.question.measurement import Question
 
     Resolve = Callable[[Question], ResolvedQuestion]
+    from sfumato.queries.relations import ListNames
+
     Calls = tuple[str, ...]
 
 Accepted = TypeVar("Accepted")
 
-_OTHER = frozenset({"SF-Q113", "SF-Q115", "SF-Q116", "SF-Q117", "SF-Q159"})
+_OTHER = frozenset({"SF-Q113", "SF-Q133", "SF-Q115", "SF-Q116", "SF-Q117", "SF-Q159"})
 """Refusals that have nothing to do with where a number comes from."""
 _COMPARING = (*COMPARISONS, exp.NEQ, exp.Between)
 _MOST_ANSWERS = 16
 """The most SELECTs of a UNION for which calls are written."""
 
 
-def read_question(text: str, accept: Callable[[Question], Accepted], resolve: Resolve) -> Accepted:
-    """Return what `accept` makes of the question of a SELECT.
+def read_question(
+    text: str,
+    accept: Callable[[Question], Accepted],
+    resolve: Resolve,
+    list_names: ListNames | None = None,
+) -> Accepted:
+    """Return what `accept` makes of the question of a SELECT, in which columns come before aliases.
 
     If the text is refused, and a part of it is a question whose answer gives the rest, the refusal names the
     calls. `resolve` looks the names of a question up, and reads and charges nothing.
     """
     try:
-        return accept(parse_question(text))
+        return accept(parse_question(text, list_names))
     except PolicyError as refusal:
         calls = None if refusal.code in _OTHER else find_calls(text, resolve)
         if calls is None:

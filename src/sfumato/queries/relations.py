@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
@@ -28,7 +30,6 @@ from sfumato.errors import PolicyError
 from sfumato.queries.expressions import parse_condition, parse_expression
 from sfumato.queries.leaves import (
     describe_node,
-    parse_column_name,
     parse_identifier,
     parse_position,
     parse_sides,
@@ -37,10 +38,12 @@ from sfumato.queries.leaves import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     Known = Mapping[str, Relation]
     """The relations that WITH named before."""
+    ListNames = Callable[[Relation], frozenset[str]]
+    """Returns the names, in lower case, that mean a column of a relation."""
 
 
 def parse_rows(select: exp.Select, known: Known) -> Relation:
@@ -244,12 +247,54 @@ def _strip_alias(item: Any) -> Any:
     return item.unalias()
 
 
-def parse_group_key(item: exp.Expression, shown: Sequence[exp.Expression]) -> Expression:
-    """Return a key of GROUP BY: an expression, an alias of the SELECT list, or a position in it."""
+@dataclass(frozen=True)
+class RowNames:
+    """The names of columns that rows have, looked up when a name may be an alias too."""
+
+    relation: Relation
+    list_names: ListNames | None = None
+
+    def has(self, name: str) -> bool:
+        """Return whether a name without a table means a column."""
+        return name.casefold() in self._names
+
+    @cached_property
+    def _names(self) -> frozenset[str]:
+        return frozenset() if self.list_names is None else self.list_names(self.relation)
+
+
+def parse_group_key(
+    item: exp.Expression, shown: Sequence[exp.Expression], names: RowNames | None = None
+) -> Expression:
+    """Return a key of GROUP BY: an expression, a position in the SELECT list, or an alias of it.
+
+    As in standard SQL a name means a column of the rows first.
+    """
     if isinstance(item, exp.Literal):
         return parse_expression(_strip_alias(shown[parse_position(item, len(shown))]))
-    aliased = {each.alias.casefold(): each.this for each in shown if isinstance(each, exp.Alias)}
-    # An alias comes before a column of its name; with a table before it, a name is never an alias.
-    if isinstance(item, exp.Column) and item.args.get("table") is None:
-        return parse_expression(aliased.get(parse_column_name(item).column.casefold(), item))
+    meant = find_alias(item, shown)
+    if meant is None:
+        return parse_expression(item)
+    name = item.name
+    if isinstance(meant, exp.Column) and meant.name.casefold() == name.casefold():
+        return parse_expression(meant)
+    if names is None or not names.has(name):
+        return parse_expression(meant)
+    if not meant.find(exp.AggFunc):
+        raise PolicyError(
+            "SF-Q133",
+            f"GROUP BY {name[:80]} means the column '{name[:80]}', and not the alias in SELECT.",
+            why="a column comes before an alias of the same name",
+            try_="GROUP BY 1 for the first column of SELECT, or AS another_name",
+        )
     return parse_expression(item)
+
+
+def find_alias(node: exp.Expression, shown: Sequence[exp.Expression]) -> exp.Expression | None:
+    """Return what a name stands for if it is an alias of the SELECT list, else None."""
+    # With a table before it, a name is never an alias.
+    if not isinstance(node, exp.Column) or node.args.get("table") is not None:
+        return None
+    name = node.name.casefold()
+    found = (each.this for each in shown if isinstance(each, exp.Alias) and each.alias.casefold() == name)
+    return next(found, None)

@@ -14,31 +14,36 @@ from sfumato.errors import PolicyError
 from sfumato.queries.answer_clauses import GroupByKeys, name_numbers, parse_limit, parse_order_by
 from sfumato.queries.expressions import parse_expression
 from sfumato.queries.figures import default_name, parse_figure, parse_having
+from sfumato.queries.key_conditions import narrow_by_keys
 from sfumato.queries.leaves import (
     parse_column_name,
     parse_identifier,
     refuse_other_parts,
     spell_name,
 )
-from sfumato.queries.relations import optional_names, parse_group_key, parse_rows, parse_with
+from sfumato.queries.relations import RowNames, optional_names, parse_group_key, parse_rows, parse_with
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sfumato.curator.question.relation import Expression
+    from sfumato.queries.relations import ListNames
 
 _PARTS = ("with_", "expressions", "from_", "joins", "where", "group", "having", "order", "limit", "offset")
 
 
-def parse_select(select: exp.Select) -> Question:
-    """Return the question of a SELECT."""
+def parse_select(select: exp.Select, list_names: ListNames | None = None) -> Question:
+    """Return the question of a SELECT, in which names of columns come before aliases."""
     if _lists_keys(select):
         return _select_keys(select)
     refuse_other_parts(select, *_PARTS)
     relation = parse_rows(select, parse_with(select, {}))
-    keys, levels = _parse_group_by(select)
+    names = RowNames(relation, list_names)
+    keys, levels = _parse_group_by(select, names)
+    if keys.expressions and not levels:
+        select, relation = narrow_by_keys(select, relation, keys, names)
     outputs = tuple(_parse_output(item, keys, levels=bool(levels)) for item in select.expressions)
-    clauses = _parse_clauses(select, keys, outputs)
+    clauses = _parse_clauses(select, keys, outputs, names)
     return Question(relation, keys.expressions, outputs, levels=levels, **clauses)
 
 
@@ -58,7 +63,7 @@ def _select_keys(select: exp.Select) -> Question:
     shown = tuple(parse_expression(item.unalias()) for item in select.expressions)
     keys = GroupByKeys(tuple(dict.fromkeys(shown)), optional_names(select))
     outputs = tuple(_parse_output(item, keys) for item in select.expressions)
-    clauses = _parse_clauses(select, keys, outputs)
+    clauses = _parse_clauses(select, keys, outputs, RowNames(relation))
     if not all(isinstance(each.by, GroupKey) for each in clauses.get("order", ())):
         raise PolicyError("SF-Q121", "SELECT DISTINCT is sorted by its columns.", try_="ORDER BY 1")
     return Question(relation, keys.expressions, outputs, distinct=True, **clauses)
@@ -67,7 +72,7 @@ def _select_keys(select: exp.Select) -> Question:
 # ---- groups ------------------------------------------------------------------------------------------------
 
 
-def _parse_group_by(select: exp.Select) -> tuple[GroupByKeys, tuple[tuple[int, ...], ...]]:
+def _parse_group_by(select: exp.Select, names: RowNames) -> tuple[GroupByKeys, tuple[tuple[int, ...], ...]]:
     """Return the keys, and the places of those of each level where there are several levels."""
     group = select.args.get("group")
     if group is None:
@@ -75,12 +80,12 @@ def _parse_group_by(select: exp.Select) -> tuple[GroupByKeys, tuple[tuple[int, .
     refuse_other_parts(group, "expressions", "all")
     named = _list_ungrouped(select) if group.args.get("all") else group.expressions
     if not any(isinstance(item, _LEVELS) for item in named):
-        keys = tuple(parse_group_key(item, select.expressions) for item in named)
+        keys = tuple(parse_group_key(item, select.expressions, names) for item in named)
         return GroupByKeys(keys, optional_names(select)), ()
     places: dict[Expression, int] = {}
     levels: dict[tuple[int, ...], None] = {}
     for level in _list_levels(named):
-        found = [parse_group_key(item, select.expressions) for item in level]
+        found = [parse_group_key(item, select.expressions, names) for item in level]
         levels.setdefault(tuple(sorted({places.setdefault(key, len(places)) for key in found})))
     return GroupByKeys(tuple(places), optional_names(select)), tuple(levels)
 
@@ -179,12 +184,17 @@ def _key_name(key: Expression, node: exp.Expression) -> str:
     return key.column if isinstance(key, Name) else spell_name(node)
 
 
-def _parse_clauses(select: exp.Select, keys: GroupByKeys, outputs: tuple[Output, ...]) -> dict[str, Any]:
+def _parse_clauses(
+    select: exp.Select, keys: GroupByKeys, outputs: tuple[Output, ...], names: RowNames
+) -> dict[str, Any]:
     """Return the parts of a question that are applied to the noisy answer."""
     clauses: dict[str, Any] = {name: clause for name, clause in select.args.items() if clause}
     after = _parse_limits(clauses)
     if "having" in clauses:
-        after["having"] = parse_having(clauses["having"].this, name_numbers(outputs))
+        having, known = clauses["having"].this, name_numbers(outputs)
+        used = {each.name.casefold() for each in having.find_all(exp.Column)} & known.keys()
+        hidden = {name for name in used if names.has(name)}
+        after["having"] = parse_having(having, {name: known[name] for name in known.keys() - hidden})
     if "order" in clauses:
         after["order"] = parse_order_by(clauses["order"], keys, outputs)
     return after

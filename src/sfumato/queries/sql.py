@@ -27,15 +27,20 @@ if TYPE_CHECKING:
 
     from sfumato.curator.question.measurement import Question
     from sfumato.curator.question.relation import Condition, Expression
+    from sfumato.queries.relations import ListNames
 
 # Limits on what one analyst's text may cost to parse; no promise of privacy rests on them.
 LONGEST = 20_000
 DEEPEST = 60
 
 
-def parse_question(text: str) -> Question:
-    """Return the question that a SELECT asks of rows, or raise a coded refusal."""
-    return parse_select(parse_statement(text))
+def parse_question(text: str, list_names: ListNames | None = None) -> Question:
+    """Return the question that a SELECT asks of rows, or raise a coded refusal.
+
+    `list_names` says which names are columns of a relation, which come before aliases of the same name.
+    Without it no name is known to be one.
+    """
+    return parse_select(parse_statement(text), list_names)
 
 
 def parse_condition_text(text: str) -> Condition:

@@ -45,6 +45,15 @@ def lower_relation(relation: Relation, tables: Callable[[str], Table]) -> RowSou
     return _lower_node(relation, tables, 0)
 
 
+def list_names(relation: Relation, tables: Callable[[str], Table]) -> frozenset[str]:
+    """Return the names, in lower case, that mean a column of a relation without a table before them."""
+    try:
+        scope = lower_relation(relation, tables).scope
+    except PolicyError:  # whoever resolves the question says what is wrong with its rows
+        return frozenset()
+    return frozenset(each.name.casefold() for each in scope.fields if not each.hidden)
+
+
 def require_few_tables(relation: Relation) -> None:
     """Refuse a relation that reads very many tables, before anything is done with it."""
     found, levels = asked.measure_relation(relation)
