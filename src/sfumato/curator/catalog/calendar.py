@@ -41,7 +41,7 @@ def start_of_period(place: int, unit: str) -> date | datetime:
 
 def count_periods(moment: date, unit: str) -> Fraction:
     """Return exactly how many periods lie between the start of 1970 and a moment."""
-    whole = _whole_periods(moment, unit)
+    whole = count_whole_periods(moment, unit)
     return whole + (
         _seconds_since_origin(moment) - _seconds_since_origin(start_of_period(whole, unit))
     ) / _period_length(whole, unit)
@@ -57,7 +57,8 @@ def _period_length(place: int, unit: str) -> int:
     return 86400 * (7 if unit == "week" else 1)
 
 
-def _whole_periods(moment: date, unit: str) -> int:
+def count_whole_periods(moment: date, unit: str) -> int:
+    """Return the place of the period that a moment lies in, counted from the start of 1970."""
     if unit in SECONDS:
         return math.floor(_seconds_since_origin(moment) / SECONDS[unit])
     if unit in MONTHS:

@@ -10,7 +10,9 @@ from sfumato.curator.lower import arithmetic, lowered_value
 from sfumato.curator.lower.lowered_value import LoweredValue, add_integer
 from sfumato.engines.values import (
     Add,
+    AtMost,
     Calendar,
+    Choose,
     Constant,
     Divide,
     Multiply,
@@ -24,15 +26,16 @@ if TYPE_CHECKING:
 
 
 def _convert_to_days(part: LoweredValue) -> tuple[Value, Periods]:
-    """Return a date or timestamp as days since 1970."""
+    """Return a date, a timestamp or the start of a period as days since 1970."""
     domain = part.domain
-    if isinstance(domain, Periods) and domain.unit == "day":
-        return part.value, domain
-    if isinstance(domain, Periods) and domain.unit in SECONDS:
-        size = 86400 // SECONDS[domain.unit]
-        value = _floor_divide(part.value, domain.low, size)
-        return value, Periods(domain.low // size, domain.high // size)
-    raise PolicyError("SF-Q131", "A date or a timestamp is expected here.", try_="YEAR(day)")
+    if not isinstance(domain, Periods):
+        raise PolicyError("SF-Q131", "A date or a timestamp is expected here.", try_="YEAR(day)")
+    if domain.unit not in SECONDS:
+        part = lowered_value.convert_to_dates(part)
+        return part.value, lowered_value.require_periods(part)
+    size = 86400 // SECONDS[domain.unit]
+    value = _floor_divide(part.value, domain.low, size)
+    return value, Periods(domain.low // size, domain.high // size)
 
 
 def _floor_divide(value: Value, low: int, size: int) -> Value:
@@ -148,6 +151,16 @@ def _convert_to_months(days: Value, dates: Periods, unit: str) -> tuple[Value, P
     value = add_integer(Divide(months, Constant(size)) if size > 1 else months, -1970 * 12 // size)
     ends = [_months_since_1970(date_of_day(end)) // size for end in (dates.low, dates.high)]
     return value, Periods(ends[0], ends[1], unit)
+
+
+def count_weeks_between(left: LoweredValue, right: LoweredValue) -> LoweredValue:
+    """Return left − right in whole weeks, as DuckDB counts them."""
+    days = lowered_value.subtract_dates(truncate_date(left, "day"), truncate_date(right, "day"))
+    domain = lowered_value.number_domain(days)
+    # Six days more make the division of negative days round towards zero.
+    before = Choose(AtMost(days.value, -1), Constant(6), Constant(0))
+    ends = (domain.low + 6 * (domain.low < 0)) // 7, (domain.high + 6 * (domain.high < 0)) // 7
+    return days.derive_value(_floor_divide(Add(days.value, before), domain.low, 7), Numbers(*ends))
 
 
 def date_of_day(place: int) -> date:

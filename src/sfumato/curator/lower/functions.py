@@ -173,7 +173,9 @@ def _days_between(left: LoweredValue, right: LoweredValue) -> LoweredValue:
 
 
 def _make_difference(unit: str) -> Callable[[LoweredValue, LoweredValue], LoweredValue]:
-    """Return DATE_DIFF: how many starts of such a period lie between two dates."""
+    """Return DATE_DIFF: how many starts of such a period lie between two dates, or how many whole weeks."""
+    if unit == "week":
+        return dates.count_weeks_between
 
     def count_starts(left: LoweredValue, right: LoweredValue) -> LoweredValue:
         return subtract_dates(dates.truncate_date(left, unit), dates.truncate_date(right, unit))

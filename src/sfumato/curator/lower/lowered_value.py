@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from sfumato.curator.catalog.calendar import SECONDS, count_whole_periods, start_of_period
 from sfumato.curator.catalog.columns import STEPS, choose_exponent
 from sfumato.curator.catalog.domains import Domain, Listed, Numbers, Periods
 from sfumato.engines.values import (
@@ -22,6 +23,8 @@ from sfumato.errors import PolicyError
 if TYPE_CHECKING:
     from sfumato.curator.lower.reals import Real
 
+MOST_PERIODS = 2**13
+"""Most weeks, months, quarters or years whose first days are listed in a program."""
 LARGEST = 2**62
 """The largest magnitude of an integer that arithmetic keeps; beyond it numbers are doubles."""
 
@@ -221,17 +224,33 @@ def subtract_dates(left: LoweredValue, right: LoweredValue) -> LoweredValue:
 
 
 def align_periods(left: LoweredValue, right: LoweredValue) -> tuple[LoweredValue, LoweredValue]:
-    """Return two dates in one unit: both in days, or both in seconds."""
-    units = require_periods(left).unit, require_periods(right).unit
-    if units[0] == units[1]:
+    """Return two dates in one unit: the same period, days, or seconds."""
+    if require_periods(left).unit == require_periods(right).unit:
         return left, right
-    if set(units) == {"day", "second"}:
-        return convert_to_seconds(left), convert_to_seconds(right)
-    raise PolicyError(
-        "SF-Q131",
-        f"A {units[0]} and a {units[1]} cannot be compared.",
-        try_="DATE_TRUNC both sides to one unit",
-    )
+    one, other = convert_to_dates(left), convert_to_dates(right)
+    if require_periods(one).unit == require_periods(other).unit:
+        return one, other
+    return convert_to_seconds(one), convert_to_seconds(other)
+
+
+def convert_to_dates(part: LoweredValue) -> LoweredValue:
+    """Return a period of the calendar, such as a month, as the date or timestamp that it starts with."""
+    domain = require_periods(part)
+    if domain.unit in ("day", "second"):
+        return part
+    if domain.unit in SECONDS:
+        size = SECONDS[domain.unit]
+        ends = domain.low * size, domain.high * size
+        return part.derive_value(multiply_by_integer(part.value, size), Periods(*ends, "second"))
+    if domain.size > MOST_PERIODS:
+        raise PolicyError(
+            "SF-Q131",
+            f"A {domain.unit} and another date cannot be compared over so many years.",
+            try_="DATE_TRUNC both sides to one unit",
+        )
+    places = range(domain.low, domain.high + 1)
+    days = tuple(count_whole_periods(start_of_period(place, domain.unit), "day") for place in places)
+    return part.derive_value(Lookup(add_integer(part.value, -domain.low), days), Periods(days[0], days[-1]))
 
 
 def convert_to_seconds(part: LoweredValue) -> LoweredValue:
