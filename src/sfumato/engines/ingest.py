@@ -323,16 +323,22 @@ def no_such_column(wanted: str, names: Sequence[str]) -> UsageError:
     known = list(map(str, names))
     if known.count(wanted) > 1:
         sentence = f"The source has {known.count(wanted)} columns called '{wanted}'."
-        return UsageError("SF-C203", sentence, columns=", ".join(known))
+        hint = "rename them in the source, so that each name is there once"
+        return UsageError("SF-C203", sentence, columns=", ".join(known), try_=hint)
     near = [name for name in known if name.casefold() == wanted.casefold()]
     near = near or get_close_matches(wanted, known, 1)
-    hint = {"try_": f'"{near[0]}"'} if near else {}
-    return UsageError("SF-C203", f"The source has no column '{wanted}'.", columns=", ".join(known), **hint)
+    hint = f'"{near[0]}"' if near else "declare one of these columns, or lab.draft_schema(source)"
+    return UsageError("SF-C203", f"The source has no column '{wanted}'.", columns=", ".join(known), try_=hint)
 
 
 def not_numbers(name: str) -> UsageError:
     """Return the refusal of a column that is declared with numbers and has none."""
-    return UsageError("SF-C206", f"The column '{name}' does not hold numbers.", try_="sf.one_of with texts")
+    return UsageError(
+        "SF-C206",
+        f"The column '{name}' does not hold numbers.",
+        why="its type in the source has no numbers, such as dates or bytes",
+        try_="sf.between(date(2020, 1, 1), date(2024, 12, 31)) for dates, or sf.one_of(…) with texts",
+    )
 
 
 def not_dates(name: str) -> UsageError:
@@ -341,7 +347,7 @@ def not_dates(name: str) -> UsageError:
         "SF-C208",
         f"The column '{name}' does not hold dates.",
         why="bounds that are dates take dates, moments, or texts such as 2024-01-31",
-        try_="sf.between with numbers",
+        try_="sf.between(0, 100) for numbers",
     )
 
 

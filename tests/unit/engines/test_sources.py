@@ -251,7 +251,7 @@ def test_csv_is_read_by_the_book(store, tmp_path, text):
         b'1,7,"secret\n' + b"1,7,A\n" * 50,
         b'1,7, "secret\n' + b"1,7,A\n" * 50,
         b'1,7,"A"and\n',
-        b"1,7,\xff\xfe\n",
+        "1,7,é\n".encode() + b"1,7,\xff\xfe\n",
         b"1,7,A\n" * 50_000 + b"secret,7\n",
     ],
 )

@@ -459,11 +459,12 @@ def declare_table(
         public_rows = _public_rows(name, unit, neighbours, rows)
         return Table(name, check_graph(name, unit, columns), {}, 1, neighbours, public_rows)
     if not isinstance(unit, Unit):
+        column = unit if isinstance(unit, str) else "patient_id"
         raise UsageError(
             "SF-C102",
             f"Say who is protected in '{name}'.",
             why="without a unit of protection nothing can be priced",
-            try_='unit=sf.Unit("patient_id", max_rows=20), or unit=sf.ROW when each row is one person',
+            try_=f'unit=sf.Unit("{column}", max_rows=20), or unit=sf.ROW when each row is one person',
         )
     promises = _check_columns(name, unit, columns or {})
     if unit.choice is not None:

@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, TypeGuard, overload
 
 from sfumato.curator.catalog import domains
-from sfumato.curator.catalog.calendar import count_periods
+from sfumato.curator.catalog.calendar import count_periods, parse_moment
 from sfumato.curator.catalog.domains import Listed, Numbers, Periods
 from sfumato.engines import snapshot as preparation
 from sfumato.engines.formats import DATE_FORMATS, NUMBER_FORMATS
@@ -203,22 +203,22 @@ def between(
 
 @overload
 def between(
-    low: Number | date,
-    high: Number | date,
+    low: Number | date | str,
+    high: Number | date | str,
     step: Number | None = None,
     *,
-    missing: Number | date | bool | None = None,
+    missing: Number | date | str | bool | None = None,
     constant: bool = False,
     format: str = "",
 ) -> NumberColumn | DateColumn: ...
 
 
 def between(
-    low: Number | date | BoundChoice,
-    high: Number | date | None = None,
+    low: Number | date | str | BoundChoice,
+    high: Number | date | str | None = None,
     step: Number | None = None,
     *,
-    missing: Number | date | bool | None = None,
+    missing: Number | date | str | bool | None = None,
     constant: bool = False,
     format: str = "",  # noqa: A002
 ) -> NumberColumn | DateColumn | UnboundedColumn:
@@ -235,12 +235,15 @@ def between(
     numbers ("1,234.56" or "1.234,56") or dates ("31/12/2024", "12/31/2024", "2024/12/31", "20241231",
     "31 Dec 2024" or "Dec 31 2024"); by default it is found from the column.
     """
+    low, high, missing = _read_text_date(low), _read_text_date(high), _read_text_date(missing)
     if isinstance(low, BoundChoice) or isinstance(high, BoundChoice):
         return _between_chosen(
             low, high, step, missing, bool(constant), _known_format(format, NUMBER_FORMATS)
         )
     if _is_time(low) or _is_time(high):  # a date beside a number is refused there
         return _between_dates(low, high, step, missing, constant, _known_format(format, DATE_FORMATS))
+    if high is None:
+        raise UsageError("SF-C104", "between takes a lower and an upper bound.", try_="sf.between(0, 110)")
     bottom, top = parse_exact(low, "low"), parse_exact(high, "high")
     if not bottom < top:
         raise _crossed_bounds(low, high)
@@ -275,7 +278,11 @@ def one_of(
         raise UsageError("SF-C106", "one_of needs at least one value.", try_='sf.one_of("A", "B")')
     scalars = tuple(_require_scalar(value) for value in values)
     if len({kind_of_value(scalar) for scalar in scalars}) > 1:
-        raise UsageError("SF-C107", "The values of one_of must all be texts, all numbers or all booleans.")
+        raise UsageError(
+            "SF-C107",
+            "The values of one_of must all be texts, all numbers or all booleans.",
+            try_='sf.one_of("A", "1"), or sf.one_of(1, 2)',
+        )
     if len(set(scalars)) < len(scalars):
         raise UsageError("SF-C108", "one_of lists a value twice.")
     flags = isinstance(scalars[0], bool)
@@ -407,6 +414,21 @@ def _read_moment(text: str) -> date:
     return datetime.fromisoformat(text) if "T" in text else date.fromisoformat(text)
 
 
+def _read_text_date(bound: Any) -> Any:
+    """Return the date or timestamp that an ISO text writes; refuse other texts, which bound nothing."""
+    if not isinstance(bound, str):
+        return bound
+    moment = parse_moment(bound)
+    if moment is None:
+        raise UsageError(
+            "SF-C104",
+            "The bounds of between are numbers, dates or timestamps.",
+            got="a text that is no date such as 2024-01-31",
+            try_='sf.between(0, 110), sf.between("2020-01-01", "2024-12-31"), or sf.one_of("A", "B")',
+        )
+    return moment
+
+
 def _is_time(value: Any) -> TypeGuard[date]:
     return isinstance(value, date)
 
@@ -440,14 +462,19 @@ def _in_utc(moment: date) -> date:
 
 def _crossed_bounds(low: object, high: object) -> UsageError:
     return UsageError(
-        "SF-C104", "The lower bound of between must be below its upper bound.", got=f"between({low}, {high})"
+        "SF-C104",
+        "The lower bound of between must be below its upper bound.",
+        got=f"between({low}, {high})",
+        try_="the smaller bound first",
     )
 
 
 def _require_inside(inside: bool) -> None:
     if not inside:
         raise UsageError(
-            "SF-C125", "missing must be one of the values that the column may have.", try_="missing=0"
+            "SF-C125",
+            "missing must be one of the values that the column may have.",
+            try_="a value within the bounds or of the list, or missing=False if no value is missing",
         )
 
 

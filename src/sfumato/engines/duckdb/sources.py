@@ -194,8 +194,11 @@ _DELIMITERS = {",": "", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 
 def _csv(path: Path) -> _Csv:
     with path.open("rb") as file:
-        if file.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
-            raise unreadable_source("it is UTF-16")
+        first = file.read(2)
+    if not first:
+        raise unreadable_source("it is empty, and has no header line")
+    if first in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+        raise unreadable_source("it is UTF-16")
     found = {each: _read_header(path, each) for each in _DELIMITERS}
     delimiter = max(found, key=lambda each: len(found[each]))  # commas, if nothing separates more
     if not found[delimiter]:
@@ -333,7 +336,11 @@ def _recognised(source: Any) -> _Source:
     if _is(source, "polars", "DataFrame"):
         return _Columns(source.columns, lambda i: source.to_series(i).to_arrow())
     raise UsageError(
-        "SF-C201", "This is not a source of rows.", got=type(source).__name__, accepted=_ACCEPTED
+        "SF-C201",
+        "This is not a source of rows.",
+        got=type(source).__name__,
+        accepted=_ACCEPTED,
+        try_="pyarrow.table(…) of a mapping from names to lists, or a path",
     )
 
 
@@ -350,12 +357,13 @@ def _file(path: Path) -> _Source:
         raise UsageError(
             "SF-C201",
             "This is not a source of rows.",
-            got=str(path),
+            got=f"the folder {path}" if path.is_dir() else str(path),
             accepted=_ACCEPTED,
-            try_="read it with pandas or polars, and register the frame",
+            try_="a file in it" if path.is_dir() else "read it with pandas or polars, and register the frame",
         )
     if not path.is_file():
-        raise UsageError("SF-C202", "There is no such file.", path=str(path))
+        hint = "check the path: a relative one begins in the folder that the program was started in"
+        raise UsageError("SF-C202", "There is no such file.", path=str(path), try_=hint)
     return reader(path.resolve())
 
 

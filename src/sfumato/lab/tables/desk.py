@@ -116,7 +116,9 @@ class TableDesk(ABC):
         The report has exact counts of protected rows: it is for the steward alone, and is kept nowhere. Of a
         graph there is none.
         """
-        said = combine_schema(Schema(unit, dict(columns or {}), budget, neighbours, rows), schema)
+        said = combine_schema(
+            Schema(unit, {} if columns is None else columns, budget, neighbours, rows), schema
+        )
         with self._changing():
             accounts = self.ledger.list_accounts()
             said, chosen = self._bought(name, said, source, confirmed=confirm_losses)
@@ -149,7 +151,9 @@ class TableDesk(ABC):
         Whatever `register` would refuse is refused here, except losses. `report.losses()` lists those that
         `register` accepts only with `confirm_losses=True`.
         """
-        said = combine_schema(Schema(unit, dict(columns or {}), budget, neighbours, rows), schema)
+        said = combine_schema(
+            Schema(unit, {} if columns is None else columns, budget, neighbours, rows), schema
+        )
         require_no_choice(said, "lab.check")
         with name_disk_errors(), self._catalog.lock_for_change():
             declared, _ = self._declared(name, said)
@@ -172,7 +176,7 @@ class TableDesk(ABC):
 
         The steward fills in the rest and gives the file to `check` and `register`. Nothing is stored.
         """
-        said = Schema(unit, dict(columns or {}), budget, Neighbours.ADD_REMOVE, None)
+        said = Schema(unit, {} if columns is None else columns, budget, Neighbours.ADD_REMOVE, None)
         with name_disk_errors():
             return draft_schema(self.engine, source, said)
 
@@ -362,7 +366,11 @@ class TableDesk(ABC):
             return replace(table, pace=old.pace), None
         known = next((each for each in self._catalog.tables if each.casefold() == name.casefold()), None)
         if known is not None:
-            raise PolicyError("SF-C110", f"'{known}' is registered already.", try_="lab.advance(…)")
+            raise PolicyError(
+                "SF-C110",
+                f"'{known}' is registered already.",
+                try_=f'lab.advance("{known}", …) for a new snapshot, or lab.drop("{known}") first',
+            )
         require_one_relation(self._catalog.contents, table)
         require_one_divider(self.tables(), table)
         return table, agree_on_budget(self.ledger, table, said.budget)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from sfumato.curator.catalog.regions import WHERE
@@ -27,6 +28,13 @@ if TYPE_CHECKING:
 
 def combine_schema(said: Schema, file: str | Path | None) -> Schema:
     """Return what a schema file says, or what was said without one; refuse both at once."""
+    if not isinstance(said.columns, Mapping):
+        raise UsageError(
+            "SF-C114",
+            "Columns are declared by name.",
+            got=type(said.columns).__name__,
+            try_='columns={"age": sf.between(0, 110), "ward": sf.one_of("A", "B")}',
+        )
     if file is None:
         return said
     if said != Schema(None, {}, None, Neighbours.ADD_REMOVE, None):
@@ -96,6 +104,7 @@ def agree_on_budget(ledger: Ledger, table: Table, budget: Budget | None) -> Budg
         raise UsageError(
             "SF-C103",
             f"Say how much may ever be learnt about one {table.population}.",
+            **({} if budget is None else {"got": f"{type(budget).__name__}, which is no sf.Budget"}),
             try_="budget=sf.Budget(epsilon=4, delta=1e-7)",
         )
     return budget

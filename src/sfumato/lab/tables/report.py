@@ -173,6 +173,8 @@ class SourceReport:
 
     def _find_warnings(self) -> Iterator[str]:
         survey = self.survey
+        if not survey.rows:
+            yield "The source has no rows."
         if survey.without_unit > _ROWS_LOST * survey.rows:
             yield self._without_unit()
         if survey.dropped > _ROWS_LOST * survey.rows:

@@ -95,7 +95,7 @@ def test_rows_public_tables_and_neighbours(tmp_path: Path) -> None:
         ("[columns.age]\nbetween = [110, 0]", "SF-C104", "columns.age.between"),
         ("[columns.age]\nbetween = [0]", "SF-C127", "columns.age.between"),
         ("[columns.age]\nbetween = 7", "SF-C127", "columns.age.between"),
-        ('[columns.age]\nbetween = ["a", "b"]', "SF-N104", "columns.age.between"),
+        ('[columns.age]\nbetween = ["a", "b"]', "SF-C104", "columns.age.between"),
         ("[columns.age]\nbetween = [0, 1]\nstep = 4", "SF-C105", "columns.age.between"),
         ("[columns.age]\nbetween = [0, 1]\nmissing = 3", "SF-C125", "columns.age.between"),
         ("[columns.age]\nbetween = [0, 1]\nconstant = 1", "SF-C127", "columns.age.constant"),

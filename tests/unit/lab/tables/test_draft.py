@@ -95,3 +95,19 @@ def test_kinds_come_from_the_types_of_a_frame(tmp_path: Path) -> None:
     ]
     assert "# [unit]" in draft
     assert "# [budget]" in draft
+
+
+def test_formats_and_not_null_columns_are_proposed(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text(
+        "id;day;start;cost\n1;31/12/2024;01/02/2024;1.234,50\n2;13/02/2024;03/04/2024;2,5\n"
+    )
+    lab = sf.create(tmp_path / "lab")
+    text = lab.draft_schema(tmp_path / "rows.csv", unit=sf.Unit("id", max_rows=2))
+    assert (
+        '# [columns.day]          # dates\n# between = [2020-01-01, 2024-12-31]\n# format = "31/12/2024"\n'
+        in text
+    )
+    assert '# format = "31/12/2024" or "12/31/2024"\n' in text.partition("columns.start")[2]
+    assert '# format = "1.234,56"' in text.partition("columns.cost")[2]
+    whole = pa.table({"a": [1]}, schema=pa.schema([pa.field("a", pa.int64(), False)]))
+    assert "# missing = false           # NOT NULL in the source" in lab.draft_schema(whole, unit=sf.ROW)
