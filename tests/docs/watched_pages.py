@@ -27,12 +27,12 @@ _open = ExitStack()
 
 def watch() -> None:
     """Compare every question in SQL that is released from now on."""
-    release = Measure.release
+    pay = Measure._pay
 
-    def compared(measure: Any, **spending: Any) -> Any:
+    def compared(measure: Any, key: str | None, spending: Any) -> Any:
+        answer = pay(measure, key, spending)
         if type(measure) is not Query or not re.match(r"\s*(SELECT|WITH)\b", measure.text):
-            return release(measure, **spending)
-        answer = release(measure, **spending)
+            return answer
         plain = make_plain(measure.payer.lab)
         compare_answers(measure.text, answer.to_arrow(), plain, relative=1e-7, step=0.01)
         _seen.append(measure.text)
@@ -40,7 +40,7 @@ def watch() -> None:
 
     # Until the process ends: answers compute their intervals when they are shown.
     _open.enter_context(without_noise())
-    Measure.release = compared  # type: ignore[method-assign, assignment]
+    Measure._pay = compared  # type: ignore[method-assign, assignment]
 
 
 def make_plain(lab: Any) -> duckdb.DuckDBPyConnection:
