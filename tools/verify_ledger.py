@@ -15,7 +15,6 @@ DIGEST, IDENTITY = re.compile("[0-9a-f]{64}"), re.compile("[0-9a-f]{32}")
 FIELDS = {"seq", "kind", "body", "prev", "hash"}
 ACCOUNT = re.compile("population:[^:]+|quota:[^:]+:[^:]+", re.DOTALL)
 ORDERS, RESERVES = 12, 12  # of the filters of Rényi DP and Gaussian DP, beside pure ε and side δ
-FREE = (0, [0] * ORDERS, 0)
 
 
 def require(holds: object, why: str) -> None:
@@ -44,7 +43,7 @@ class Books:  # what the entries so far say
         self.seq, self.head, self.signed, self.keys = 0, "0" * 64, False, set[tuple[str, ...]]()
         self.terms, self.spent, self.runs = dict[str, Any](), dict[str, Any](), dict[int, Any]()
         self.hashes, self.answered, self.given_up = set[str](), set[int](), set[int]()
-        self.neighbours, self.lab, self.regions = dict[str, Any](), False, dict[str, Any]()
+        self.neighbours, self.lab = dict[str, Any](), False
 
     def add(self, entry: dict[str, Any]) -> None:
         require(set(entry) == FIELDS and not self.signed, "it is not an entry, or follows the signed head")
@@ -56,7 +55,7 @@ class Books:  # what the entries so far say
         self.hashes.add(self.head)
         kinds = {"account": self.cap, "grant": self.cap, "charge": self.charge, "reserve": self.charge}
         kinds |= {"release": self.release, "draw": self.move_steps, "return": self.move_steps}
-        kinds |= {"lab": self.name, "snapshot": self.name, "regions": self.divide, "pinned": self.divide}
+        kinds |= {"lab": self.name, "snapshot": self.name}
         kinds |= {"unread": self.give_up, "resume": self.give_up}
         require(entry["kind"] in kinds, "its kind is not known")
         kinds[entry["kind"]](entry["kind"], read_object(entry["body"]))
@@ -88,43 +87,12 @@ class Books:  # what the entries so far say
         sound = type(steps) is int and 0 < steps <= 10**9 and DIGEST.fullmatch(body["request"])
         sound = sound and DIGEST.fullmatch(body.get("data", "0" * 64))  # which snapshots it reads
         require(sound, "its request is malformed")
-        require(cost[:3] == FREE or self.names_all(names, body.get("regions")), "it leaves out a region")
-        require(kind == "charge" or "regions" not in body, "it reserves for some regions")
         for name in names:
             known = self.neighbours[name] = self.neighbours[name] or body.get("neighbours")
             require(body.get("neighbours") in (None, known), "it is priced for other neighbours")
             self.pay(name, steps, *cost)
         self.keys.add((*names, key))
         self.runs[self.seq] = names, cost, *((steps, 0) if kind == "reserve" else (0, True))
-
-    def names_all(self, names: list[str], snapshot: Any) -> bool:  # all accounts of a population, or none
-        named = {name for name in names if name.startswith("population:")}
-        if snapshot is not None:  # but of the regions of this snapshot it may name some
-            return any(now == snapshot and set() < named <= each for now, each, _ in self.regions.values())
-        return all(not named & each or named >= each for _, each, _ in self.regions.values())
-
-    def divide(self, kind: str, body: dict[str, Any]) -> None:  # regions: each account at the largest total
-        names, population, follows = body["accounts"], body["population"], body.get("follows")
-        sound = names == sorted(set(names)) and f"population:{population}" in names
-        sound = sound and all(name.startswith("population:") for name in names)
-        known = follows is None if kind == "regions" else follows == "" or IDENTITY.fullmatch(follows)
-        require(sound and known and IDENTITY.fullmatch(body["identity"]), "its regions are malformed")
-        opened = all(name in self.terms and self.terms[name][0] == "account" for name in names)
-        require(opened, "its regions have an account that was never opened")
-        require(
-            {self.neighbours[name] for name in names} <= {None, "add-remove"}, "its neighbours are others"
-        )
-        before, family, pinned = self.regions.get(population, (None, set(), False))
-        self.regions[population] = body["identity"], set(names), kind == "pinned"
-        if pinned and (before, family) == (follows, set(names)):
-            return  # every unit keeps its region, and every account its total
-        family = family | set(names)
-        pures, curves, sides, normals = zip(*(self.spent[name] for name in family), strict=True)
-        pure = None if None in pures else max(pures)
-        normal = None if None in normals else [max(column) for column in zip(*normals, strict=True)]
-        total = pure, [max(column) for column in zip(*curves, strict=True)], max(sides), normal
-        self.spent.update(dict.fromkeys(family, total))
-        self.terms.update(dict.fromkeys(family, self.terms[f"population:{population}"]))  # one set of caps
 
     def move_steps(self, kind: str, body: dict[str, Any]) -> None:  # begins steps, or gives the rest back
         charge, steps = body["charge"], body["steps"]
@@ -133,8 +101,7 @@ class Books:  # what the entries so far say
         exact = type(steps) is int and (kind == "draw" or steps == rest)
         require(exact and 0 < steps <= rest, "it takes other steps than are left")
         self.runs[charge] = names, cost, rest - steps, drawn + steps * (kind == "draw")
-        groups = (group for of, (_, group, _) in self.regions.items() if f"population:{of}" not in names)
-        for name in set(names).difference(*groups) if kind == "return" else ():  # regions keep what was apart
+        for name in names if kind == "return" else ():
             self.pay(name, -steps, *cost)
 
     def give_up(self, kind: str, body: dict[str, Any]) -> None:  # nothing was read; begun again by one other

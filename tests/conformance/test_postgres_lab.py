@@ -320,38 +320,3 @@ def test_an_unreachable_database_holds_nothing_else_up(lab: sf.Lab, source: str)
     file.write_text(good)
     lab.drop("stays")
     assert file.read_text() == "{}"
-
-
-REGIONAL = (
-    "SELECT COUNT(*) AS n, SUM(cost) AS c FROM visits WHERE ward = 'A'",
-    """SELECT COUNT(*) AS n FROM (SELECT who, ward, SUM(cost) AS c FROM visits GROUP BY who, ward) AS q
-       WHERE ward = 'A' AND c > 0""",
-    """SELECT COUNT(*) AS n FROM visits AS v
-       WHERE EXISTS (SELECT 1 FROM visits AS w WHERE w.who = v.who AND w.ward = 'A')""",
-)
-
-
-def test_a_person_outside_of_the_charged_regions_changes_no_integer(
-    lab: sf.Lab, postgres: str, source: str
-) -> None:
-    columns = {"cost": sf.between(0, 10), "ward": sf.one_of("A", "B", constant=True)}
-    said = {**SAID, "unit": sf.Unit("who", max_rows=2, of="people", regions=["ward"]), "columns": columns}
-    lab.register("visits", source, **said)
-    session = lab.session()
-
-    def read_all() -> list[Any]:
-        plans = [session.sql(sql).quote(epsilon=1).plan for sql in REGIONAL]
-        assert all(session.sql(sql).quote(epsilon=1).regions == ("ward=A",) for sql in REGIONAL)
-        return [lab.engine.run(step.program).tolist() for plan in plans for step in plan.steps]
-
-    whole = read_all()
-    # Person 2 is in ward B alone; person 1 is in ward A alone.
-    for gone, same in ((2, True), (1, False)):
-        kept = [row for row in VISITS.to_pylist() if row["who"] != gone]
-        name = f"visits_{secrets.token_hex(4)}"
-        load(postgres, name, pa.Table.from_pylist(kept, VISITS.schema))
-        lab.advance("visits", f"{postgres}#public.{name}")
-        assert (read_all() == whole) is same
-    session.sql(REGIONAL[0]).release(epsilon=500)
-    left = lab.budget.to_dict()["population:people"]["regions"]
-    assert [left[name]["left_epsilon"] for name in ("ward=A", "ward=B")] == [500, 1000]

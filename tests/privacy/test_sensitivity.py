@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import random
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
-import sfumato as sf
 from conformance.beside import beside, together
 from conformance.generate import Asked, ask, ask_sizes
-from conformance.worlds import REMOVALS, VISITS, World, make
-from privacy import region_moves, shaped_moves, together_moves
+from conformance.worlds import REMOVALS, World, make
+from privacy import shaped_moves, together_moves
 from sfumato.curator.plan.spend import PureSpend
 from sfumato.curator.plan.steps import Choices, DiscoveredKeys, PooledSums, Sums
 from sfumato.engines.rows import UnitSizes
@@ -356,87 +355,6 @@ def _alone(step: QuestionStep, found: Any) -> Any:
             for i, key in enumerate(found.keys)
         }
     return _plain(step, found)
-
-
-# ---- units of regions that are not charged -----------------------------------------------------------------
-
-
-def _ask_in_regions(
-    worlds: Beside, columns: tuple[str, ...], questions: int, **more: Any
-) -> tuple[int, Counter[str]]:
-    """How many pairs of a question and a unit outside of its regions were tried, and of which sources."""
-    draw, regions = random.Random(11), region_moves.divide(worlds.world, columns)
-    homes, tried, kinds = region_moves.find_homes(worlds.world, regions), 0, Counter[str]()
-    for _ in range(questions):
-        case = _asked(draw, Tried())
-        if case is None or case.population != "people":
-            continue
-        relation = region_moves.scatter_conditions(draw, case.question.relation, regions)
-        try:
-            plan = worlds.world.plan(replace(case.question, relation=relation))
-        except PolicyError:
-            continue
-        found = region_moves.count_left_out(worlds, plan, homes, regions, **more)
-        tried += found
-        kinds.update({shape.partition(":")[0] for shape in case.shapes if ":" in shape} if found else ())
-    return tried, kinds
-
-
-def test_a_unit_outside_of_the_charged_regions_moves_nothing(worlds: Beside) -> None:
-    tried, kinds = _ask_in_regions(worlds, ("sex",), 60)
-    assert tried >= 200
-    assert len(kinds) >= 6
-
-
-def test_one_region_charged_too_little_is_noticed(worlds: Beside) -> None:
-    with pytest.raises(AssertionError, match="population:people"):
-        _ask_in_regions(worlds, ("sex",), 60, admit=lambda found: frozenset(sorted(found)[1:]))
-
-
-@pytest.fixture(scope="module")
-def hidden(worlds: Beside, tmp_path_factory: pytest.TempPathFactory) -> Beside:
-    return region_moves.hide_units(worlds, tmp_path_factory.mktemp("hidden") / "people")
-
-
-def _ask_beside_regions(hidden: Beside, pinned: bool, questions: int, **more: Any) -> tuple[int, int]:
-    """How many pairs of a question and a unit outside of its regions were tried, and how many questions."""
-    draw, regions = random.Random(12), region_moves.divide(hidden.world, ("sex",), pinned)
-    homes, found = region_moves.find_homes(hidden.world, regions, hidden=True), []
-    assert 10 <= homes.count(None if pinned else "population:people") < REMOVALS
-    for _ in range(questions):
-        try:
-            plan = hidden.world.plan(region_moves.ask_beside(draw, regions))
-        except PolicyError:
-            continue
-        found.append(region_moves.count_left_out(hidden, plan, homes, regions, **more))
-    return sum(found), len(found)
-
-
-@pytest.mark.parametrize("pinned", [False, True])
-def test_nor_does_a_unit_without_a_row_where_the_regions_are(hidden: Beside, pinned: bool) -> None:
-    """It is in no region; and where units keep theirs it may be in any, so it is outside unless all pay."""
-    tried, asked = _ask_beside_regions(hidden, pinned, 60)
-    assert tried >= 100
-    assert asked >= 40
-
-
-def test_one_region_less_for_a_unit_without_a_row_is_noticed(hidden: Beside) -> None:
-    with pytest.raises(AssertionError, match=r"\(None, "):
-        _ask_beside_regions(hidden, True, 60, admit=lambda found: frozenset(sorted(found)[1:]))
-
-
-@pytest.mark.slow
-def test_units_outside_of_wards_and_sexes_move_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(VISITS, "ward", sf.one_of("A", "B", "C", constant=True))
-    tried, kinds = 0, Counter[str]()
-    for seed in range(20, 24):
-        found, of = _ask_in_regions(Beside.of(tmp_path / str(seed), seed), ("ward", "sex"), 400)
-        tried, kinds = tried + found, kinds + of
-    print(tried, kinds)
-    assert tried >= 5_000
-    assert len(kinds) >= 10
 
 
 @pytest.mark.slow

@@ -36,7 +36,6 @@ _WORDS = (
     (r"lab\.register\([^)]*schema=[^)]*\)", "sfumato table add NAME SOURCE --schema FILE"),
     (r"lab\.register\([^)]*budget=…\)", "sfumato table add NAME SOURCE … --epsilon 4"),
     (r"lab\.register(\([^)]*\))?", "sfumato table add NAME SOURCE …"),
-    (r"lab\.advance\(…, forget_regions=True\)", "sfumato table advance NAME SOURCE --forget-regions"),
     (r"lab\.advance(\([^)]*\))?", "sfumato table advance NAME SOURCE"),
     (r"lab\.drop(\([^)]*\))?", "sfumato table drop NAME"),
     (rf"sf\.create\({_NAME}\)", r"--lab FOLDER for a lab that is there, or sfumato init \1"),
@@ -57,12 +56,6 @@ _WORDS = (
     (r"(?:\w+\.)?release\(((?:[^()]|\([^)]*\))*)\)", r"\1"),
     (rf"(?: with |, )({_AMOUNTS})=([\d.e+-]+|…)", r" --\1 \2"),
     (rf"\b({_AMOUNTS})=([\d.e+-]+|…)", r"--\1 \2"),
-    (
-        r"sf\.Unit\(\"([^\"]*)\", max_rows=20, (regions=.*), pinned=True\)",
-        r"--unit \1 --max-rows 20 \2 --pinned",
-    ),
-    (r"regions=\[\"([^\"]*)\"\]", r"--region \1"),
-    (r"leave regions out", "leave --region out"),
     (r"leave budget out", "leave --epsilon out"),
     (r"leave max_rows out", "leave --max-rows out"),
 )

@@ -88,10 +88,10 @@ def declaration_options(command: Callable[..., None]) -> Callable[..., None]:
         not_null: Any,
         **others: Any,
     ) -> None:
-        names = ("unit", "max_rows", "of", "region", "pinned", "row", "public")
+        names = ("unit", "max_rows", "of", "row", "public")
         unit = _unit(**{name: others.pop(name) for name in names})
         columns = _columns(between, whole, one_of, text)
-        columns |= _fix_per_unit(columns, constant, () if unit is None else unit.regions)
+        columns |= _fix_per_unit(columns, constant)
         columns |= _with_formats(columns, formats)
         columns |= _without_missing(columns, not_null)
         budget = None
@@ -109,17 +109,6 @@ _OPTIONS: tuple[Callable[[Callable[..., None]], Callable[..., None]], ...] = (
     click.option("--unit", help="Column that names the unit of each row."),
     click.option("--max-rows", type=RowBound(), metavar="ROWS", help=row_bound_help),
     click.option("--of", help="Population of the units, where several tables share one."),
-    click.option(
-        "--region",
-        multiple=True,
-        metavar="COLUMN",
-        help="Column of a list whose values are regions with a budget each. It is constant per unit.",
-    ),
-    click.option(
-        "--pinned",
-        is_flag=True,
-        help="Units keep the region of their first snapshot, and are left out while they are elsewhere.",
-    ),
     click.option("--row", is_flag=True, help="Treat each row as one person."),
     click.option("--public", is_flag=True, help="The table is about no one who is protected."),
     click.option(
@@ -228,11 +217,6 @@ def add(
     metavar="COLUMN VALUE",
     help="Declare that all rows up to this date or number are there; streams go so far.",
 )
-@click.option(
-    "--forget-regions",
-    is_flag=True,
-    help="Begin anew which region each unit keeps; all regions go on from the largest total.",
-)
 @confirm_option
 @as_json
 def advance(
@@ -241,7 +225,6 @@ def advance(
     folder: str,
     max_rows: Any,
     through: Any,
-    forget_regions: bool,
     confirm_losses: bool,
     as_json: bool,
 ) -> None:
@@ -253,7 +236,6 @@ def advance(
         source,
         max_rows=max_rows,
         through=said,
-        forget_regions=forget_regions,
         confirm_losses=confirm_losses,
     )
     _show_prepared(lab.table(name), report, as_json)
@@ -312,8 +294,6 @@ def _unit(
     unit: str | None,
     max_rows: Any,
     of: str | None,
-    region: tuple[str, ...],
-    pinned: bool,
     row: bool,
     public: bool,
 ) -> sf.Unit | None:
@@ -322,11 +302,9 @@ def _unit(
         raise click.UsageError(
             f"{' and '.join(given)} contradict each other about who is protected; give only one"
         )
-    if pinned and unit is None:
-        raise click.UsageError("--pinned is about units with regions; give --unit and --region too")
     if row or public:
         return sf.ROW if row else sf.PUBLIC
-    return None if unit is None else sf.Unit(unit, max_rows, of, regions=region, pinned=pinned)
+    return None if unit is None else sf.Unit(unit, max_rows, of)
 
 
 def _columns(
@@ -350,13 +328,13 @@ def _columns(
 
 
 def _fix_per_unit(
-    columns: dict[str, DeclaredColumn | UnboundedColumn], constant: tuple[str, ...], regions: tuple[str, ...]
+    columns: dict[str, DeclaredColumn | UnboundedColumn], constant: tuple[str, ...]
 ) -> dict[str, DeclaredColumn | UnboundedColumn]:
-    """Return the columns that are constant per unit: those which were said to be, and those of regions."""
+    """Return the columns, with those that were said to be constant per unit."""
     for name in constant:
         if name not in columns:
             raise click.UsageError(f"--constant {name}: this column is not declared")
-    return {name: replace(columns[name], constant=True) for name in (*constant, *regions) if name in columns}
+    return {name: replace(columns[name], constant=True) for name in constant}
 
 
 def _with_formats(

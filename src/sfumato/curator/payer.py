@@ -9,9 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict
 
 from sfumato.curator.catalog.grants import find_quota_holder
-from sfumato.curator.catalog.regions import name_region
 from sfumato.curator.gate import answer_charge, answer_plan, read_steps
-from sfumato.curator.plan.admitted_regions import find_admitted_accounts
 from sfumato.curator.plan.spend import Needs, PureSpend, Spend, parse_spend
 from sfumato.engines.rows import list_scans
 from sfumato.errors import EngineError, PolicyError
@@ -20,7 +18,6 @@ from sfumato.ledger.api import (
     Reserved,
     SnapshotRead,
     hash_reads,
-    parse_account,
     require_step_count,
 )
 from sfumato.privacy.account import NOTHING, Allowance, Caps, Cost, Left, left
@@ -34,14 +31,12 @@ if TYPE_CHECKING:
 
     from sfumato.curator.catalog.catalog import CatalogContents, Table
     from sfumato.curator.catalog.publications import Publication
-    from sfumato.curator.catalog.regions import Regions
     from sfumato.curator.gate import Read
     from sfumato.curator.hostile.reading import SlotReader, WatchedReader
     from sfumato.curator.incidents import Incidents
     from sfumato.curator.plan.priced import Plan, Step
     from sfumato.engines.program import Engine
     from sfumato.ledger import Ledger
-    from sfumato.ledger.api import RegionAccounts
     from sfumato.privacy.exact import Number
 
 
@@ -110,25 +105,8 @@ class Standing:
     """Whether the same was answered before, so that it costs nothing."""
     slot: float | None = None
     """Seconds until the reply leaves, in a hostile session."""
-    regions: tuple[str, ...] = ()
-    """The regions that are charged; none where all people of the population are."""
     paid: bool = False
     """Whether a run was charged before and not answered yet, so that it goes on and costs nothing more."""
-
-
-@dataclass(frozen=True, slots=True)
-class Payment:
-    """The accounts that pay for a plan."""
-
-    accounts: tuple[str, ...]
-    snapshot: str | None = None
-    """Identity of the snapshot by whose regions accounts are left out; None where none are."""
-
-    def list_regions(self) -> tuple[str, ...]:
-        """Return what the regions that pay are called; nothing where all units of the population pay."""
-        if self.snapshot is None:
-            return ()
-        return tuple(name_region(name) for name in self.accounts if is_population(name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,34 +124,8 @@ class Payer:
         return None if self.analyst is None else find_quota_holder(self.lab.contents.grants, self.analyst)
 
     def accounts(self, table: Table) -> tuple[str, ...]:
-        """Return the names of the accounts that pay for a question about all units of a table."""
-        return account_names(self.lab.ledger, table.population, self.holder)
-
-    def find_payment(self, plan: Plan[Any, Any]) -> Payment:
-        """Return the accounts that pay for a plan: where its rows come from some regions, those alone."""
-        population = plan.table.population
-        counted = self.lab.ledger.read_regions(population)
-        everyone = Payment(list_accounts(population, self.holder, counted))
-        divided = None if counted is None or plan.spans_time else self._find_divider(counted)
-        if counted is None or divided is None:
-            return everyone
-        admitted = find_admitted_accounts((step.program for step in plan.steps), divided)
-        # A question that no row can satisfy is charged like any other: of nothing there is no price.
-        if not admitted or admitted >= set(counted.accounts):
-            return everyone
-        # From one reading of the ledger: if the regions are others by now, it refuses the charge.
-        quotas = base_accounts(population, self.holder)[1:]
-        return Payment((*sorted(admitted), *quotas), counted.identity)
-
-    def _find_divider(self, counted: RegionAccounts) -> Regions | None:
-        """Return the regions that the ledger counts by, if their table is here and has that snapshot."""
-        for table in self.lab.tables():
-            if table.regions and table.population == counted.population:
-                regions = table.find_regions()
-                follows = counted.follows or ""
-                same = regions is not None and regions.make_accounts(table.identity, follows) == counted
-                return regions if same else None
-        return None
+        """Return the names of the accounts that pay for a question about a table."""
+        return list_accounts(table.population, self.holder)
 
     def spend(self, table: Table, needs: Needs, typed: Spending) -> Spend:
         """Return what was typed as a spend; shares are of the smallest account that pays."""
@@ -194,7 +146,7 @@ class Payer:
 
     def has_newest_filters(self, table: Table) -> bool:
         """Return whether the population's account has the filters that a new one would have."""
-        account, *_ = base_accounts(table.population, None)
+        account, *_ = list_accounts(table.population, None)
         return self.lab.ledger.read_allowance(account).is_newest
 
     def standing(self, plan: Plan[Any, Any], *, in_stretches: bool = False) -> Standing:
@@ -207,38 +159,32 @@ class Payer:
         self._require_little_work(plan)
         if in_stretches and self._was_begun(plan):
             return replace(self._standing(dict.fromkeys(self.accounts(plan.table), NOTHING)), paid=True)
-        payment = self._choose_payment(plan, in_stretches)
-        standing = self._standing(dict.fromkeys(payment.accounts, plan.cost))
-        slot = None if self.slots is None else self.slots.slot(plan)
-        return replace(standing, slot=slot, regions=payment.list_regions())
+        standing = self._standing(dict.fromkeys(self.accounts(plan.table), plan.cost))
+        return replace(standing, slot=None if self.slots is None else self.slots.slot(plan))
 
     def was_answered(self, plan: Plan[Any, Any]) -> bool:
         """Return whether the same was answered before or needs no row, so that it costs nothing."""
         # Whoever has no account here is refused first, and learns nothing of what others asked.
-        for account in base_accounts(plan.table.population, self.holder):
+        for account in list_accounts(plan.table.population, self.holder):
             if self.lab.ledger.read_budget(account) == REVOKED:
                 raise no_quota_error(self.analyst)
         return plan.is_empty or find_kept(self.lab.ledger, plan) is not None
 
     def _was_begun(self, plan: Plan[Any, Any]) -> bool:
         """Return whether these accounts have paid for a run in stretches that is not answered yet."""
-        charge = self.make_charge(plan, "", _name_run(plan), Payment(self.accounts(plan.table)))
+        charge = self.make_charge(plan, "", _name_run(plan))
         # A price of the whole run is an entry of its own.
         charges = charge, replace(charge, key=_name_price(charge))
         return any(self.lab.ledger.find_charge(each) is not None for each in charges)
 
-    def can_afford(self, plan: Plan[Any, Any], cost: Cost, *, in_stretches: bool = False) -> bool:
+    def can_afford(self, plan: Plan[Any, Any], cost: Cost) -> bool:
         """Return whether the accounts that pay for a plan hold a cost, such as that of many like it."""
-        payment = self._choose_payment(plan, in_stretches)
-        states = self._states(payment.accounts)
+        states = self._states(self.accounts(plan.table))
         return all(cap.holds(spent + cost) for cap, spent in dict.fromkeys(states))
-
-    def _choose_payment(self, plan: Plan[Any, Any], in_stretches: bool) -> Payment:
-        return Payment(self.accounts(plan.table)) if in_stretches else self.find_payment(plan)
 
     def find_left(self, plan: Plan[Any, Any]) -> Fraction:
         """Return the largest pure-ε question that the accounts which pay for a plan still allow."""
-        return _least(self._states(self.find_payment(plan).accounts)).epsilon
+        return _least(self._states(self.accounts(plan.table))).epsilon
 
     def standing_after(self, table: Table, costs: Mapping[str, Cost]) -> Standing:
         """Return what costs that fall on some accounts of a table's population would do to all of them."""
@@ -276,9 +222,7 @@ class Payer:
         require_step_count(stretches)  # before a price of the whole is charged
         key, ledger = _name_run(plan), self.lab.ledger
         one = NOTHING if whole else plan.cost.divide(stretches)
-        # What was not drawn may be given back, so it is charged to all regions alike.
-        everyone = Payment(self.accounts(plan.table))
-        charge = replace(self.make_charge(plan, text, key, everyone), cost=one)
+        charge = replace(self.make_charge(plan, text, key), cost=one)
         snapshots = self._require_current(plan)
         with self.lab.reading(snapshots):
             self._require_current(plan)
@@ -313,20 +257,16 @@ class Payer:
         common_relation([plan.table.neighbours, plan.event.neighbours])
         self._require_little_work(plan)
 
-    def make_charge(
-        self, plan: Plan[Any, Any], text: str, key: str | None = None, paid_by: Payment | None = None
-    ) -> Charge:
+    def make_charge(self, plan: Plan[Any, Any], text: str, key: str | None = None) -> Charge:
         """Return the charge for a plan, which all accounts of the payer pay that it concerns."""
-        payment = paid_by or self.find_payment(plan)
         return Charge(
-            accounts=payment.accounts,
+            accounts=self.accounts(plan.table),
             cost=plan.cost,
             request=plan.request,
             about=self._about(plan, text),
             key=key,
             neighbours=plan.table.relation,
             reads=self._reads(plan),
-            regions=payment.snapshot,
         )
 
     @contextmanager
@@ -378,7 +318,7 @@ class Payer:
             raise
 
     def _smallest_allowance(self, table: Table) -> Allowance:
-        allowed = map(self.lab.ledger.read_allowance, base_accounts(table.population, self.holder))
+        allowed = map(self.lab.ledger.read_allowance, list_accounts(table.population, self.holder))
         return min(allowed, key=lambda each: each.budget.epsilon)
 
     def _standing(self, costs: Mapping[str, Cost], *, free: bool = False) -> Standing:
@@ -459,23 +399,7 @@ def quota_account(population: str, analyst: str) -> str:
     return f"quota:{population}:{analyst}"
 
 
-def is_population(account: str) -> bool:
-    """Return whether everyone spends from an account: it is that of a population or of a region."""
-    return parse_account(account)[1] is None
-
-
-def account_names(ledger: Ledger, population: str, analyst: str | None) -> tuple[str, ...]:
-    """Return the accounts of a charge about everyone: the population's, its regions', the analyst's quota."""
-    return list_accounts(population, analyst, ledger.read_regions(population))
-
-
-def list_accounts(population: str, analyst: str | None, counted: RegionAccounts | None) -> tuple[str, ...]:
-    """Return the accounts of a charge about everyone, where the ledger counts by these regions."""
-    names = base_accounts(population, analyst)
-    return names if counted is None else (*counted.accounts, *names[1:])
-
-
-def base_accounts(population: str, analyst: str | None) -> tuple[str, ...]:
-    """Return a population's account, whose budget its regions have too, and the analyst's quota on it."""
-    quota = () if analyst is None else (quota_account(population, analyst),)
+def list_accounts(population: str, holder: str | None) -> tuple[str, ...]:
+    """Return a population's account, and with a holder their quota on it."""
+    quota = () if holder is None else (quota_account(population, holder),)
     return (population_account(population), *quota)

@@ -17,7 +17,7 @@ from sfumato.engines.snapshot import (
     StoredText,
     StoredTime,
 )
-from sfumato.errors import EngineError, UsageError
+from sfumato.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -162,67 +162,6 @@ def derive_key(preparation: Preparation, purpose: str) -> str:
 
 NUMBERS, DATES, TEXTS, OTHERS = "numbers", "dates", "texts", "other values"
 """Kinds of columns as a steward is told them."""
-
-
-# ---- memory: the region that each unit keeps ---------------------------------------------------------------
-
-
-def write_named_regions(preparation: Preparation, rows: str, units: str) -> str:
-    """Select the region that the rows of each unit name, all of which agree: person, r0, r1, …
-
-    Without one of the values a unit is in no region, whatever the others are.
-    """
-    declared = [column.name for column in preparation.columns]
-    values = [f"min(c{declared.index(name)})" for name in _list_region_columns(preparation)]
-    complete = " AND ".join(f"{value} IS NOT NULL" for value in values)
-    chosen = [
-        f"CAST(CASE WHEN {complete} THEN {value} END AS BIGINT) AS r{i}" for i, value in enumerate(values)
-    ]
-    named = ", ".join(["person", *chosen])
-    return f"SELECT {named} FROM {rows} JOIN {units} USING (unit) GROUP BY person"  # noqa: S608
-
-
-def write_memory(preparation: Preparation, named: str, earlier: str | None, nobody: str) -> str:
-    """Select what a snapshot remembers: all that an earlier one does, and the units that are new.
-
-    A memory begins with `nobody`, the digest of no identifier: by it a memory that another key made is told.
-    """
-    regions = [f"r{i}" for i in range(len(_list_region_columns(preparation)))]
-    chosen = ", ".join(["person", *regions])
-    if earlier is None:
-        none = ", ".join([f"{nobody} AS person", *(f"CAST(NULL AS BIGINT) AS {name}" for name in regions)])
-        return f"SELECT {none} UNION ALL SELECT {chosen} FROM {named}"  # noqa: S608
-    known = f"SELECT person AS known FROM {earlier}"  # noqa: S608
-    return f"""
-        SELECT {chosen} FROM {earlier} UNION ALL
-        SELECT {chosen} FROM {named} LEFT JOIN ({known}) AS before ON known = person
-        WHERE known IS NULL"""  # noqa: S608
-
-
-def write_stayers(preparation: Preparation, units: str, named: str, memory: str) -> str:
-    """Select the units whose rows name the region that is remembered."""
-    same = " AND ".join(
-        f"(named.r{i} = remembered.r{i} OR (named.r{i} IS NULL AND remembered.r{i} IS NULL))"
-        for i in range(len(_list_region_columns(preparation)))
-    )
-    return f"""
-        SELECT own.unit FROM {units} AS own JOIN {named} AS named ON named.person = own.person
-        JOIN {memory} AS remembered ON remembered.person = own.person WHERE {same}"""  # noqa: S608
-
-
-def _list_region_columns(preparation: Preparation) -> tuple[str, ...]:
-    return () if preparation.memory is None else preparation.memory.columns
-
-
-def lost_memory() -> EngineError:
-    """Return the refusal of a snapshot whose units cannot be held to their regions."""
-    return EngineError(
-        "SF-C248",
-        "The regions that units were in before cannot be read, so no snapshot was made.",
-        why="the table's snapshot is missing or damaged, or was made with another key or by another role",
-        try_="put it back from a copy; or lab.advance(…, forget_regions=True), and all regions go on from "
-        "the largest total",
-    )
 
 
 # ---- surveys: what a declaration does to a source, for the steward alone -----------------------------------

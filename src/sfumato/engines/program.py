@@ -242,9 +242,6 @@ class Engine(Protocol):
     def survey(self, source: Any, preparation: Preparation) -> SourceSurvey:
         """Return the counts that `prepare` would, and keep nothing."""
 
-    def require_memory(self, source: Any, preparation: Preparation) -> None:
-        """Refuse if the memory of regions that `prepare` would carry on is lost. The source is not read."""
-
     def list_columns(self, source: Any) -> dict[str, str]:
         """Return what kind of values each column of a source has, by the source's own types and no row."""
 

@@ -67,10 +67,6 @@ class EngineRouter:
         """Return exact counts of what a source has, for the steward alone. Nothing is kept."""
         return self._engine_at(source).survey(source, preparation)
 
-    def require_memory(self, source: Any, preparation: Preparation) -> None:
-        """Refuse if the memory of regions that `prepare` would carry on is lost. The source is not read."""
-        self._engine_at(source).require_memory(source, preparation)
-
     def list_columns(self, source: Any) -> dict[str, str]:
         """Return what kind of values each column of a source has, by the source's own types and no row."""
         return self._engine_at(source).list_columns(source)

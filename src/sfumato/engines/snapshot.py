@@ -77,20 +77,6 @@ def find_reach(column: StoredColumn) -> int | None:
 
 
 @dataclass(frozen=True, slots=True)
-class RegionMemory:
-    """The region that each unit keeps: that of the first snapshot which it was in.
-
-    A snapshot remembers its own units and all that an earlier one remembers. Units whose rows name another
-    region than is remembered are left out of it.
-    """
-
-    columns: tuple[str, ...]
-    """Columns whose values name the region. All rows of a unit that are kept have the same ones."""
-    earlier: str | None = None
-    """Name of the snapshot whose memory is carried on; None where a memory begins."""
-
-
-@dataclass(frozen=True, slots=True)
 class Preparation:
     """How a source becomes a snapshot: each unit keeps its first `max_rows` rows in a keyed hash order.
 
@@ -103,8 +89,6 @@ class Preparation:
     columns: tuple[StoredColumn, ...]
     key: bytes
     constant: tuple[str, ...] = ()
-    memory: RegionMemory | None = None
-    """Which regions units keep, where they may not move."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +121,6 @@ class SourceSurvey:
     dropped: int
     """Rows of theirs that are left out."""
     columns: tuple[ColumnSurvey, ...]
-    moved: int = 0
-    """Units that are left out because they are in another region than before."""
     reading: tuple[str, ...] = ()
     """How a file is written that is not UTF-8 with commas, one sentence each."""
 

@@ -1,7 +1,4 @@
-"""Backups of a lab's ledger, and their return. Snapshots are made again from their sources.
-
-Those of tables with pinned regions remember who was where, which no source says: keep copies of them too.
-"""
+"""Backups of a lab's ledger, and their return. Snapshots are made again from their sources."""
 
 from __future__ import annotations
 

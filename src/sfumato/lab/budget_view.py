@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from sfumato import viz
 from sfumato.curator.catalog.catalog import name_newcomers
-from sfumato.curator.catalog.regions import name_region
-from sfumato.curator.payer import account_names, base_accounts, population_account
+from sfumato.curator.payer import list_accounts, population_account
 from sfumato.errors.numbers import format_bound, format_number, format_remaining, pad_decimals
 from sfumato.lab.surveys.charging import is_of_survey
 from sfumato.ledger.api import parse_account
@@ -43,16 +42,6 @@ class AccountView:
     side_delta: float = 0.0
     """The part of δ for discovered keys and for runs that are priced as (ε, δ)."""
     left_side_delta: float = 0.0
-    regions: tuple[AccountView, ...] = ()
-    """The accounts of a population's regions. What is left above is then that of the one with least left,
-    which is what a question about everyone can spend, and what was spent is the most."""
-    pinned: bool = False
-    """Whether units keep their region, so that a new snapshot leaves each account as it is."""
-
-    @property
-    def tightest(self) -> str:
-        """The name of the account whose numbers these are."""
-        return min(self.regions, key=_order_by_left).name if self.regions else self.name
 
     def title(self) -> str:
         """Return whose budget or quota this is."""
@@ -63,7 +52,7 @@ class AccountView:
         return f"Quota of {analyst!r} on {population}{delta}"
 
     def lines(self) -> list[str]:
-        """Return a bar of the remaining budget, what was spent, and the remaining ε of each region."""
+        """Return a bar of the remaining budget, and what was spent."""
         side = (
             f"side δ: {format_bound(self.left_side_delta, 3, up=False)} "
             f"of {format_number(self.side_delta, 3)} remaining"
@@ -73,13 +62,7 @@ class AccountView:
             f"ε  {self._bar()}  {self._remaining()}",
             *([side] if used else []),
             self.spent.brief(),
-            *self.list_regions(),
         ]
-
-    def list_regions(self) -> list[str]:
-        """Return the remaining ε of each region, in words."""
-        pinned = ["regions are pinned: a new snapshot leaves each as it is"] if self.pinned else []
-        return pinned + [f"{name_region(each.name)}: ε = {each._remaining()}" for each in self.regions]
 
     def sentence(self) -> str:
         """Return the remaining ε in one line."""
@@ -104,12 +87,7 @@ class AccountView:
             "side_delta": self.side_delta,
             "left_side_delta": self.left_side_delta,
             "spent": self.spent.to_dict(),
-            **({"regions": self._describe_regions()} if self.regions else {}),
-            **({"pinned": True} if self.pinned else {}),
         }
-
-    def _describe_regions(self) -> dict[str, Any]:
-        return {name_region(each.name): each.to_dict() for each in self.regions}
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,18 +168,18 @@ class BudgetView:
         return {account.name: account.to_dict() for account in self.accounts} | lifetimes
 
 
-def view_budget(lab: LabAccess, analyst: str | None) -> BudgetView:
-    """Return what is left of every population, and of the analyst's quotas on them if one is named."""
+def view_budget(lab: LabAccess, holder: str | None) -> BudgetView:
+    """Return what is left of every population, and of the quotas on them if their holder is named."""
     # A quota is granted on the populations there were, so a newer population may have none.
     known = lab.ledger.list_accounts()
     names, lifetimes = [], []
     for population in list_populations(lab.tables()):
         blocks = list_blocks(lab.ledger, [population])
-        names += [name for each in (population, *blocks) for name in base_accounts(each, analyst)]
+        names += [name for each in (population, *blocks) for name in list_accounts(each, holder)]
         lifetimes += [find_lifetime(lab.ledger, population, blocks)] if blocks else []
     # Surveys are the steward's: nobody else is charged for them.
-    names += [] if analyst is not None else [each for each in known if is_of_survey(parse_account(each)[0])]
-    shown = tuple(view_population(lab.ledger, name) for name in dict.fromkeys(names) if name in known)
+    names += [] if holder is not None else [each for each in known if is_of_survey(parse_account(each)[0])]
+    shown = tuple(view_account(lab.ledger, name) for name in dict.fromkeys(names) if name in known)
     return BudgetView(shown, tuple(lifetimes))
 
 
@@ -221,8 +199,7 @@ def find_lifetime(ledger: Ledger, population: str, blocks: list[str]) -> Lifetim
             series, cost = body["about"]["series"], Cost.from_dict(body["cost"])
             dearest[series] = find_dearest([dearest.get(series, NOTHING), cost])
     everyone, newcomers = population_account(population), ledger.read_budget(min(accounts))
-    charged = find_dearest(map(ledger.read_spent, account_names(ledger, population, None)))
-    total = sum(dearest.values(), charged)
+    total = sum(dearest.values(), ledger.read_spent(population_account(population)))
     delta = ledger.read_budget(everyone).delta + newcomers.delta
     return LifetimeView(population, float(find_epsilon(total, delta)), float(delta), len(dearest))
 
@@ -230,27 +207,6 @@ def find_lifetime(ledger: Ledger, population: str, blocks: list[str]) -> Lifetim
 def list_populations(tables: Iterable[Table]) -> tuple[str, ...]:
     """Return the populations that tables are about, each once."""
     return tuple(dict.fromkeys(table.population for table in tables if not table.is_public))
-
-
-def view_population(ledger: Ledger, account: str) -> AccountView:
-    """Return an account as people see it; where a population has regions, with the account of each."""
-    population, analyst = parse_account(account)
-    counted = None if analyst is not None else ledger.read_regions(population)
-    if counted is None:
-        return view_account(ledger, account)
-    regions = tuple(view_account(ledger, name) for name in counted.accounts)
-    # Each unit has the reading of its region, so what holds for all of them is the largest.
-    readings = [each.spent for each in regions]
-    most = max(readings, key=lambda reading: reading.epsilon)
-    spent = replace(most, delta=max(reading.delta for reading in readings))
-    least = min(regions, key=_order_by_left)
-    side = min(each.left_side_delta for each in regions)
-    shown = replace(least, name=account, spent=spent, left_side_delta=side)
-    return replace(shown, regions=regions, pinned=counted.pinned)
-
-
-def _order_by_left(account: AccountView) -> tuple[float, float]:
-    return account.left_epsilon, account.left_share
 
 
 def view_account(ledger: Ledger, account: str) -> AccountView:

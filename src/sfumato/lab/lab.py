@@ -209,8 +209,7 @@ class Lab(TableDesk, WorkDesk, SurveyDesk):
     def back_up(self, file: str | Path) -> Verified:
         """Copy the ledger to a new file while it is in use. The copy holds answers: protect it like the lab.
 
-        `sf.restore(folder, file)` puts it back. Keep the folder's `ranking.key` and `catalog.json` beside it,
-        and the snapshots of tables with pinned regions: they alone remember who was where.
+        `sf.restore(folder, file)` puts it back. Keep the folder's `ranking.key` and `catalog.json` beside it.
         """
         with name_disk_errors():
             return back_up(self.folder, file)

@@ -6,7 +6,7 @@ import re
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from sfumato.errors import UsageError
 from sfumato.ledger.chain import require_utf8, write_body
@@ -15,7 +15,7 @@ from sfumato.privacy.canonical import canonical_json
 from sfumato.privacy.gaussian_costs import NO_COST, RESERVES, Costs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from typing import TextIO
 
     from sfumato.ledger.chain import Entry
@@ -52,75 +52,6 @@ class SnapshotRead:
 
 
 @dataclass(frozen=True, slots=True)
-class RegionAccounts:
-    """The accounts of a population whose units each count in one region.
-
-    Because : docs/proofs/regions.md
-    """
-
-    population: str
-    identity: str
-    """Identity of the snapshot whose rows say which region a unit is in."""
-    accounts: tuple[str, ...]
-    """Sorted. One is the population's own, which counts for units that are in no region."""
-    follows: str | None = None
-    """Where units keep their region, the identity of the snapshot that it was remembered from, or an empty
-    text where that begins with this one; None where units may move."""
-
-    def __post_init__(self) -> None:
-        _require(are_sorted(self.accounts), "the accounts of regions are sorted, each once")
-        _require(f"population:{self.population}" in self.accounts, "the population's own account is one")
-        named = all(parse_account(name)[1] is None for name in self.accounts)
-        _require(named and is_identity(self.identity), "regions are accounts of populations, at a snapshot")
-        known = self.follows in (None, "") or is_identity(self.follows)
-        _require(known, "pinned regions follow those of a snapshot")
-
-    @property
-    def pinned(self) -> bool:
-        """Whether units keep the region of the first snapshot that they were in."""
-        return self.follows is not None
-
-    @property
-    def kind(self) -> Literal["regions", "pinned"]:
-        """The kind of the entry that sets them. Versions that know no pinned regions refuse that kind."""
-        return "pinned" if self.pinned else "regions"
-
-    def continues(self, before: RegionAccounts | None) -> bool:
-        """Return whether every unit has the region that it had before, so that no total need be raised."""
-        if before is None or not before.pinned:
-            return False
-        return (before.identity, before.accounts) == (self.follows, self.accounts)
-
-    def write_fields(self) -> dict[str, Any]:
-        """Return the body of the entry that sets them."""
-        fields = {
-            "accounts": list(self.accounts),
-            "identity": self.identity,
-            "population": self.population,
-        }
-        return fields | ({"follows": self.follows} if self.pinned else {})
-
-    @classmethod
-    def read(cls, fields: dict[str, Any]) -> RegionAccounts:
-        """Return what `write_fields` wrote."""
-        _require(type(fields["accounts"]) is list, "the accounts of regions are a list")
-        accounts = tuple(fields["accounts"])
-        return cls(fields["population"], fields["identity"], accounts, fields.get("follows"))
-
-
-def list_refunded(accounts: tuple[str, ...], families: Iterable[RegionAccounts]) -> list[str]:
-    """Return the accounts that what was reserved and not drawn is given back to.
-
-    Those of a region get it only together with their population's own. An account that reserved before it was
-    a region's has a total since that others were charged too.
-    """
-    apart = {
-        name for each in families if f"population:{each.population}" not in accounts for name in each.accounts
-    }
-    return [name for name in accounts if name not in apart]
-
-
-@dataclass(frozen=True, slots=True)
 class Charge:
     """A priced question. The price comes from public facts, so anyone may be told it."""
 
@@ -138,9 +69,6 @@ class Charge:
     kind: the one it was opened for, else the first that a charge names."""
     reads: tuple[SnapshotRead, ...] = ()
     """Every snapshot that is read. Answers about other snapshots are not answers to this."""
-    regions: str | None = None
-    """Identity of the snapshot by whose regions some accounts of a population are left out; None where it is
-    charged to all of them."""
     payers: str = field(init=False, repr=False, compare=False)
     """The accounts as one text, in which keys are looked up."""
     data: str = field(init=False, repr=False, compare=False)
@@ -157,7 +85,6 @@ class Charge:
             parse_account(name)
         _require(self.key is None or _is_name(self.key), _RULE_OF_KEYS)
         _require(is_relation(self.neighbours), _RULE_OF_NEIGHBOURS)
-        _require(self.regions is None or is_identity(self.regions), "regions are those of a snapshot")
         require_utf8((self.key or "") + (self.neighbours or ""))
         _require(is_digest(self.request), "a request is a SHA-256 in hexadecimal")
         _require(is_cost(self.cost), "a cost is whole numbers, none below zero, one for each order")
@@ -177,9 +104,8 @@ class Charge:
         data = f'"data":"{self.data}",' if self.data else ""
         # Left out where there are none, as older versions did.
         named = "" if self.neighbours is None else f'"neighbours":{canonical_json(self.neighbours)},'
-        some = "" if self.regions is None else f'"regions":"{self.regions}",'
         cost = write_cost(self.cost)
-        return first, f'"cost":{cost},{data}"key":{key},{named}{some}"request":"{self.request}"'
+        return first, f'"cost":{cost},{data}"key":{key},{named}"request":"{self.request}"'
 
     def write_entry_body(self, at: str, by: str, steps: int | None = None) -> str:
         """Return the body of this charge's entry, as `write_body` would write all of its fields."""
@@ -340,18 +266,12 @@ class Ledger(Protocol):
         table: str,
         identity: str,
         before: SnapshotRead | None,
-        regions: RegionAccounts | None = None,
     ) -> None:
         """Note the identity of a table's newest snapshot, durably, before anyone can ask about it.
 
         `before` is the newest that the caller knows. If another was noted meanwhile, this is refused. None
-        allows any, for a table that is registered. If the snapshot says which region each unit is in, then
-        `regions` are the accounts from now on, and in the same commit each gets the largest total of all,
-        unless units keep the regions that the ledger counts by now.
+        allows any, for a table that is registered.
         """
-
-    def read_regions(self, population: str) -> RegionAccounts | None:
-        """Return the accounts of a population's regions, if it has any."""
 
     def require_newest(self, snapshot: SnapshotRead) -> None:
         """Refuse a snapshot if another one of its table was noted as the newest."""

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from sfumato.errors import LedgerError, UsageError
 from sfumato.ledger.api import (
-    RegionAccounts,
     Verified,
     are_sorted,
     bind_request,
@@ -20,16 +19,14 @@ from sfumato.ledger.api import (
     is_identity,
     is_relation,
     is_step_count,
-    list_refunded,
     parse_account,
     write_payers,
 )
 from sfumato.ledger.chain import GENESIS, hash_entry, read_body
 from sfumato.ledger.failures import stale_snapshot_error
-from sfumato.privacy.account import NAT, NOTHING, SIDE, Caps, Cost, find_dearest
+from sfumato.privacy.account import NAT, NOTHING, SIDE, Caps, Cost
 from sfumato.privacy.account import caps as caps_of
 from sfumato.privacy.budget import Budget
-from sfumato.privacy.neighbours import ADD_REMOVE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -58,10 +55,6 @@ class AccountState:
     def accepts(self, neighbours: str | None) -> bool:
         """Return whether a charge that is priced for these neighbours can be added to the others."""
         return self.neighbours is None or neighbours == self.neighbours
-
-    def accepts_regions(self) -> bool:
-        """Return whether the account can be that of a region: a unit that is replaced could be in two."""
-        return self.neighbours in (None, ADD_REMOVE.value)
 
     def after_charge(self, cost: Cost, neighbours: str | None = None) -> AccountState | None:
         """Return the account once this is spent too, or None if its caps refuse it."""
@@ -146,8 +139,6 @@ class Books:
 
     snapshots: dict[str, str] = field(default_factory=dict)
     """Identity of the newest snapshot of each table, since there are identities."""
-    regions: dict[str, RegionAccounts] = field(default_factory=dict)
-    """The accounts of each population that is counted by regions. Replaced as a whole, never changed."""
     lab: str | None = None
     """Identity of the lab that the ledger belongs to."""
 
@@ -178,20 +169,6 @@ class Books:
         if not snapshot.is_newest(self.snapshots.get(snapshot.table, "")):
             raise stale_snapshot_error(snapshot.table)
 
-    def charges_all_regions(self, accounts: tuple[str, ...], cost: Cost, snapshot: str | None) -> bool:
-        """Return whether a charge leaves out no account of a region that may be concerned.
-
-        It names all accounts of a population or none, unless it names the snapshot that says which region
-        each unit is in now.
-        """
-        if cost.is_free or (snapshot is None and not self.regions):
-            return True
-        families = self.regions.values()
-        named = {name for name in accounts if parse_account(name)[1] is None}
-        if snapshot is not None:
-            return any(each.identity == snapshot and set() < named <= set(each.accounts) for each in families)
-        return all(named.isdisjoint(each.accounts) or named >= set(each.accounts) for each in families)
-
     def make_draft(self) -> Books:
         """Return books that continue these. Changes to the draft do not reach these."""
         tables: tuple[dict[Any, Any], ...] = (
@@ -206,7 +183,7 @@ class Books:
             self.snapshots,
         )
         draft = Books(self.seq, self.head, *map(OverlayDict, tables))  # type: ignore[arg-type]
-        draft.lab, draft.regions = self.lab, self.regions
+        draft.lab = self.lab
         return draft
 
     def apply(self, entry: Entry, change: Callable[..., object], arguments: tuple[Any, ...]) -> None:
@@ -243,23 +220,6 @@ class Books:
     def record_snapshot(self, table: str, identity: str) -> None:
         self.snapshots[table] = identity
 
-    def record_regions(self, regions: RegionAccounts) -> None:
-        """Let these be the accounts of a population's regions, each at the largest total of old and new.
-
-        Where every unit keeps the region that it has, each keeps its own total.
-        """
-        old = self.regions.get(regions.population)
-        self.regions = {**self.regions, regions.population: regions}
-        if regions.continues(old):
-            return
-        names = {*regions.accounts, *(() if old is None else old.accounts)}
-        # A unit may be in any other region from now on, and takes all that it was charged with it.
-        total = find_dearest(self.accounts[name].spent for name in names)
-        # And it is protected by the same filters wherever it is: the shares of δ of two sets would add up.
-        caps = self.accounts[f"population:{regions.population}"].caps
-        for name in names:
-            self.accounts[name] = replace(self.accounts[name], spent=total, caps=caps)
-
     def record_draw(self, charge: int, steps: int) -> None:
         reservation = self.reservations[charge]
         self.reservations[charge] = replace(reservation, drawn=reservation.drawn + steps)
@@ -268,7 +228,7 @@ class Books:
         """Give the cost of all unused steps back to the accounts that paid."""
         reservation = self.reservations[charge]
         refund = reservation.step_cost * reservation.unused
-        for name in list_refunded(reservation.accounts, self.regions.values()):
+        for name in reservation.accounts:
             self.accounts[name] = self.accounts[name].after_refund(refund)
         self.reservations[charge] = replace(reservation, returned=reservation.unused)
 
@@ -320,7 +280,7 @@ class Books:
                 self._reserve(fields)
             case "draw" | "return":
                 self._move_steps(kind, fields)
-            case "lab" | "snapshot" | "regions" | "pinned":
+            case "lab" | "snapshot":
                 self._name(kind, fields)
             case "unread":
                 self._give_up(fields)
@@ -330,18 +290,14 @@ class Books:
                 raise self._newer_error()
 
     def _name(self, kind: Kind, fields: dict[str, Any]) -> None:
-        """Take in whose ledger it is, the newest snapshot of a table, or the regions of a population."""
+        """Take in whose ledger it is, or the newest snapshot of a table."""
         if kind == "lab":
             self._require(self.lab is None and is_identity(fields["lab"]), "it belongs to another lab")
             self.record_lab(fields["lab"])
-        elif kind == "snapshot":
+        else:
             named = type(fields["table"]) is str and is_identity(fields["identity"])
             self._require(named, "its snapshot is malformed")
             self.record_snapshot(fields["table"], fields["identity"])
-        else:
-            regions = RegionAccounts.read(fields)
-            self._require(regions.kind == kind, "its regions are of another kind")
-            self._set_regions(regions)
 
     def _charge(self, fields: dict[str, Any], step_cost: Cost, steps: int) -> None:
         names, key, request = fields["accounts"], fields["key"], fields["request"]
@@ -352,24 +308,11 @@ class Books:
         payers = write_payers(names)
         self._require(key is None or (payers, key) not in self.keys, "its key was used before")
         cost = step_cost if steps == 1 else step_cost * steps
-        some = fields.get("regions")
-        all_named = self.charges_all_regions(tuple(names), step_cost, some)
-        self._require(all_named and (some is None or "steps" not in fields), "it leaves out a region")
         # All accounts are checked before the first is changed.
         named = fields.get("neighbours")
         self._require(is_relation(named), "its neighbours are malformed")
         paid = {name: self._pay(name, cost, named) for name in names}
         self.record_charge(bind_request(request, data), payers, key, paid)
-
-    def _set_regions(self, regions: RegionAccounts) -> None:
-        for name in regions.accounts:
-            state = self.accounts.get(name)
-            opened = state is not None and state.kind == "account"
-            self._require(opened, "its regions have an account that was never opened")
-            self._require(
-                state is not None and state.accepts_regions(), "its regions are of other neighbours"
-            )
-        self.record_regions(regions)
 
     def _reserve(self, fields: dict[str, Any]) -> None:
         steps, step_cost = fields["steps"], Cost.from_dict(fields["cost"])

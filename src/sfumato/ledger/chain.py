@@ -25,8 +25,6 @@ Kind = Literal[
     "resume",
     "lab",
     "snapshot",
-    "regions",
-    "pinned",
 ]
 
 GENESIS = "0" * 64
@@ -65,8 +63,6 @@ class Entry:
                 return f"belongs to lab {fields['lab']}"
             case "snapshot":
                 return f"{fields['table']}: snapshot {fields['identity']}"
-            case "regions" | "pinned":
-                return f"{fields['population']}: {_describe_regions(fields)}"
             case "resume":
                 return f"begins entry {fields['charge']} again"
             case "draw" | "return":
@@ -97,15 +93,6 @@ def hash_entry(seq: int, kind: str, body: str, prev: str) -> str:
     Only the last line may hold a line break, so no two entries have the same text.
     """
     return hash_text(f"sfumato ledger 1\n{seq}\n{kind}\n{prev}\n{body}")
-
-
-def _describe_regions(fields: dict[str, Any]) -> str:
-    """Say how many accounts of regions there are, and what becomes of their totals if the chain allows it."""
-    accounts = f"{len(fields['accounts'])} accounts"
-    if not fields.get("follows"):
-        pinned = ", units pinned from now on" if "follows" in fields else ""
-        return f"{accounts}, all at the largest total{pinned}"
-    return f"{accounts}, units pinned, remembered from snapshot {fields['follows']}"
 
 
 def hash_text(text: str) -> str:

@@ -13,7 +13,6 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from sfumato.files.durable import replace_file
-from sfumato.ledger.api import RegionAccounts
 from sfumato.ledger.books import AccountState, Books, Reservation
 from sfumato.privacy.account import Caps, Cost
 from sfumato.privacy.budget import Budget
@@ -28,18 +27,13 @@ Replaying so many takes a tenth of a second (`benchmarks/ledger.py`). No privacy
 """
 
 _TITLE = b"sfumato books 3\n"
-_TITLE_WITH_REGIONS = b"sfumato books 4\n"
-"""Seals books that older versions must not use: they would replay no entry of regions, and charge too few."""
-_TITLE_WITH_PINNED_REGIONS = b"sfumato books 5\n"
-"""Likewise for units that keep their region: units without a row are in none of them to older versions."""
-_TITLES = (_TITLE, _TITLE_WITH_REGIONS, _TITLE_WITH_PINNED_REGIONS)
 
 
 def save_books(path: Path, key: bytes, books: Books) -> None:
     """Write a checkpoint. If the disk refuses, there is none, and the next start takes longer."""
     content = json.dumps(_write(books), separators=(",", ":")).encode()
     with suppress(OSError):
-        replace_file(path, _seal(key, _choose_title(books), content) + content, private=True)
+        replace_file(path, _seal(key, content) + content, private=True)
 
 
 def load_books(path: Path, key: bytes) -> Books | None:
@@ -49,18 +43,11 @@ def load_books(path: Path, key: bytes) -> Books | None:
     except OSError:
         return None
     seal, content = data[:32], data[32:]
-    seals = (_seal(key, title, content) for title in _TITLES)
-    return _read(json.loads(content)) if any(hmac.compare_digest(seal, each) for each in seals) else None
+    return _read(json.loads(content)) if hmac.compare_digest(seal, _seal(key, content)) else None
 
 
-def _choose_title(books: Books) -> bytes:
-    if any(regions.pinned for regions in books.regions.values()):
-        return _TITLE_WITH_PINNED_REGIONS
-    return _TITLE_WITH_REGIONS if books.regions else _TITLE
-
-
-def _seal(key: bytes, title: bytes, content: bytes) -> bytes:
-    return hmac.digest(key, title + content, "sha256")
+def _seal(key: bytes, content: bytes) -> bytes:
+    return hmac.digest(key, _TITLE + content, "sha256")
 
 
 def _write(books: Books) -> dict[str, Any]:
@@ -70,7 +57,6 @@ def _write(books: Books) -> dict[str, Any]:
         "end": [books.seq, books.head],
         "lab": books.lab,
         "snapshots": books.snapshots,
-        "regions": [each.write_fields() for each in books.regions.values()],
         "accounts": {name: _write_account(each) for name, each in books.accounts.items()},
         "charges": [list(books.charges), *(list(column) for column in zip(*charges, strict=True))],
         "heads": [[charge, head] for charge, head in books.heads.items() if head],
@@ -106,8 +92,6 @@ def _read(fields: dict[str, Any]) -> Books:
         reservations={charge: _read_reservation(*rest) for charge, *rest in fields["reservations"]},
         unread={tuple(asked): _read_given_up(given_up) for asked, given_up in fields["unread"]},
         snapshots=fields["snapshots"],
-        # A checkpoint of an older version has none.
-        regions={each["population"]: RegionAccounts.read(each) for each in fields.get("regions", ())},
         lab=fields["lab"],
     )
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from sfumato.ledger.api import RegionAccounts, list_refunded
 from sfumato.ledger.chain import read_body
-from sfumato.privacy.account import NOTHING, Cost, find_dearest, left
+from sfumato.privacy.account import NOTHING, Cost, left
 
 if TYPE_CHECKING:
     from sfumato.ledger import Ledger
@@ -109,7 +108,6 @@ class BudgetHistory:
         self._last: Entry | None = None
         self._traces: dict[str, _AccountTrace] = {}
         self._runs: dict[int, tuple[tuple[str, ...], Cost, str]] = {}
-        self._regions: dict[str, RegionAccounts] = {}
 
     def _read_new(self) -> None:
         # A ledger that was restored from a copy may be another one from here on.
@@ -121,8 +119,6 @@ class BudgetHistory:
                 self._count_charge(entry, read_body(entry.body))
             elif entry.kind == "return":
                 self._count_return(entry, read_body(entry.body))
-            elif entry.kind in ("regions", "pinned"):
-                self._set_regions(entry, RegionAccounts.read(read_body(entry.body)))
 
     def _count_charge(self, entry: Entry, fields: dict[str, Any]) -> None:
         cost, day = Cost.from_dict(fields["cost"]), str(fields.get("at", ""))
@@ -133,23 +129,9 @@ class BudgetHistory:
         if entry.kind == "reserve":
             self._runs[entry.seq] = accounts, cost, day
 
-    def _set_regions(self, entry: Entry, regions: RegionAccounts) -> None:
-        """Let all accounts of a population go on from the largest total, unless units are pinned."""
-        old = self._regions.get(regions.population)
-        self._regions[regions.population] = regions
-        if not regions.continues(old):
-            self._level_accounts(entry, {*regions.accounts, *(() if old is None else old.accounts)})
-
-    def _level_accounts(self, entry: Entry, names: set[str]) -> None:
-        traces = [self._traces.setdefault(name, _AccountTrace()) for name in names]
-        total = find_dearest(trace.newest.spent for trace in traces)
-        for trace in traces:
-            if trace.newest.spent != total:
-                trace.newest = replace(trace.newest, entry=entry.seq, spent=total)
-
     def _count_return(self, entry: Entry, fields: dict[str, Any]) -> None:
         accounts, cost, day = self._runs.pop(fields["charge"], ((), NOTHING, ""))
-        for account in list_refunded(accounts, self._regions.values()):
+        for account in accounts:
             trace = self._traces[account]
             trace.add(entry.seq, day, trace.newest.spent.take_back(cost * fields["steps"]))
 

@@ -71,16 +71,6 @@ def other_neighbours_error(name: str, account: AccountState, got: str | None) ->
     )
 
 
-def stale_regions_error() -> PolicyError:
-    """Return the error for a charge to some regions of a population whose regions are others now."""
-    return PolicyError(
-        "SF-L206",
-        "The regions of this population have changed, so nothing was charged.",
-        why="a charge to some regions is for the snapshot that says which region each unit is in",
-        try_="ask again",
-    )
-
-
 def _compare(cost: Cost, account: AccountState) -> tuple[str, str]:
     """Return what was asked and what is left, on the scale that refused, so that asked is the larger."""
     # Every charge needs side δ to be left. Beyond that one filter is enough, pure ε or any Rényi order.

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Literal, TextIO
 
-    from sfumato.ledger.api import Charge, RegionAccounts, Reserved, SnapshotRead, Verified
+    from sfumato.ledger.api import Charge, Reserved, SnapshotRead, Verified
     from sfumato.ledger.books import AccountState
     from sfumato.ledger.chain import Entry
     from sfumato.ledger.database import LedgerDatabase
@@ -191,20 +191,8 @@ class StoredLedger(ABC):
         if not self.belongs_to(lab):
             self._write("lab", lambda transaction: transaction.claim(lab))
 
-    def note_snapshot(
-        self,
-        table: str,
-        identity: str,
-        before: SnapshotRead | None,
-        regions: RegionAccounts | None = None,
-    ) -> None:
-        self._write(
-            "snapshot", lambda transaction: transaction.note_snapshot(table, identity, before, regions)
-        )
-
-    def read_regions(self, population: str) -> RegionAccounts | None:
-        with self._reading() as (_, books):
-            return books.regions.get(population)
+    def note_snapshot(self, table: str, identity: str, before: SnapshotRead | None) -> None:
+        self._write("snapshot", lambda transaction: transaction.note_snapshot(table, identity, before))
 
     def require_newest(self, snapshot: SnapshotRead) -> None:
         with self._reading() as (_, books):

@@ -17,16 +17,14 @@ from sfumato.ledger.chain import Entry, read_date, write_body
 from sfumato.ledger.refusal import (
     other_lab_error,
     other_neighbours_error,
-    stale_regions_error,
     unknown_account_error,
 )
 from sfumato.privacy.account import NOTHING, Cost
-from sfumato.privacy.neighbours import ADD_REMOVE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sfumato.ledger.api import Charge, RegionAccounts, SnapshotRead
+    from sfumato.ledger.api import Charge, SnapshotRead
     from sfumato.ledger.books import AccountState
     from sfumato.ledger.chain import Kind
     from sfumato.privacy.budget import Budget
@@ -108,32 +106,12 @@ class Transaction:
         elif self.books.lab != lab:
             raise other_lab_error()
 
-    def note_snapshot(
-        self,
-        table: str,
-        identity: str,
-        before: SnapshotRead | None,
-        regions: RegionAccounts | None = None,
-    ) -> None:
-        """Note the newest snapshot of a table, unless another than `before` was noted meanwhile.
-
-        With `regions` these are a population's accounts from now on, each at the largest total of all unless
-        units keep the regions that they have.
-        """
+    def note_snapshot(self, table: str, identity: str, before: SnapshotRead | None) -> None:
+        """Note the newest snapshot of a table, unless another than `before` was noted meanwhile."""
         if before is not None:
             self.books.require_newest(before)
-        if regions is not None:
-            for name in regions.accounts:
-                account = self.books.accounts.get(name)
-                if account is None:
-                    raise unknown_account_error(name)
-                if not account.accepts_regions():
-                    raise other_neighbours_error(name, account, ADD_REMOVE.value)
         fields = {"identity": identity, "table": table}
         self._append_fields("snapshot", fields, Books.record_snapshot, table, identity)
-        # In the same commit: no charge can come between the new regions and their totals.
-        if regions is not None:
-            self._append_fields(regions.kind, regions.write_fields(), Books.record_regions, regions)
 
     # ---- charges ----
 
@@ -159,9 +137,6 @@ class Transaction:
         if earlier is not None:
             return earlier
         cost = charge.cost * steps
-        # What is given back lowers totals, so it must lower those of all regions alike.
-        if charge.regions is not None:
-            raise stale_regions_error()
         paid = self._pay(charge, cost)
         if isinstance(paid, BudgetShortage):
             return paid
@@ -270,7 +245,6 @@ class Transaction:
     def _resume(self, charge: Charge, seq: int) -> Charged:
         """Take over a charge for which nothing was read. Its former holder can no longer answer it."""
         self._require_same_neighbours(charge)
-        self._require_whole_regions(charge)
         fields = {"by": _draw_mark(), "charge": seq}
         entry = self._append_fields("resume", fields, Books.record_resume, seq)
         return Charged(seq, entry.hash, charge.cost, charge.request)
@@ -283,7 +257,6 @@ class Transaction:
     def _pay(self, charge: Charge, cost: Cost) -> dict[str, AccountState] | BudgetShortage:
         """Return the accounts after the charge, or the first that does not admit it."""
         self._require_same_neighbours(charge)
-        self._require_whole_regions(charge)
         paid = {}
         for name in charge.accounts:
             before = self.books.accounts[name]
@@ -299,11 +272,6 @@ class Transaction:
             account = self.books.accounts[name]
             if not account.accepts(charge.neighbours):
                 raise other_neighbours_error(name, account, charge.neighbours)
-
-    def _require_whole_regions(self, charge: Charge) -> None:
-        """Refuse a charge that leaves out regions which its rows may now come from."""
-        if not self.books.charges_all_regions(charge.accounts, charge.cost, charge.regions):
-            raise stale_regions_error()
 
     def _count_unused(self, reserved: Reserved) -> int:
         """Return how many steps can still be drawn or given back."""

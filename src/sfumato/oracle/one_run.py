@@ -98,7 +98,6 @@ def choose_offer(
     by_curve: Offered,
     price_whole: Callable[[], Offered] | None,
     *,
-    in_stretches: bool = False,
     begun: str | None = None,
 ) -> Offered:
     """Return the offer by the curve of a run, or as one run where only that is admitted or was released.
@@ -108,7 +107,7 @@ def choose_offer(
     """
 
     def is_admitted(plan: Plan[Any, Any]) -> bool:
-        return payer.can_afford(plan, plan.cost, in_stretches=in_stretches)
+        return payer.can_afford(plan, plan.cost)
 
     plan = by_curve.plan
     if price_whole is None or begun == plan.request or payer.was_answered(plan):

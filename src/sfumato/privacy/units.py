@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sfumato.errors import UsageError
 from sfumato.privacy.bound_choice import BoundChoice
 from sfumato.privacy.exact import parse_whole
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -18,9 +15,7 @@ class Unit:
     """The unit of protection: everyone named in `column`, with at most `max_rows` rows each.
 
     Tables whose units share an identifier space, the population, share one budget. The population is named by
-    `of`, or by the column where `of` is not given. `regions` names columns, each constant per unit and with
-    listed values: units of different regions, such as wards, then have an account each. With `pinned` a unit
-    keeps the region of the first snapshot that it is in: in later ones it is left out while it is elsewhere.
+    `of`, or by the column where `of` is not given.
     """
 
     column: str | None
@@ -30,10 +25,6 @@ class Unit:
     """True where the rows are about no one who is protected."""
     choice: BoundChoice | None
     """How `max_rows` is chosen when the table is registered; until then it is 1."""
-    regions: tuple[str, ...]
-    """Columns whose values divide the units into regions with an account each."""
-    pinned: bool
-    """Whether units keep the region of the first snapshot that they are in."""
 
     def __init__(
         self,
@@ -43,8 +34,6 @@ class Unit:
         *,
         public: bool = False,
         choice: BoundChoice | None = None,
-        regions: Sequence[str] = (),
-        pinned: bool = False,
     ) -> None:
         # `dataclasses.replace` names every field; no unit of anyone is made public by it.
         if public is not False:
@@ -68,8 +57,8 @@ class Unit:
             )
         rows = 1 if isinstance(max_rows, BoundChoice) else parse_whole(max_rows, "max_rows")
         named: dict[str, Any] = {"column": str.__str__(column), "max_rows": rows, "of": check_population(of)}
-        named |= {"public": False, "choice": choice, "regions": _check_regions(regions)}
-        _set(self, **named, pinned=_check_pinned(pinned, column, regions))
+        named |= {"public": False, "choice": choice}
+        _set(self, **named)
 
     def population(self, table: str) -> str:
         """Return the population whose account pays."""
@@ -78,9 +67,6 @@ class Unit:
     def to_dict(self) -> dict[str, Any]:
         """Return the form that is kept in the catalog."""
         named: dict[str, Any] = {"column": self.column, "max_rows": self.max_rows, "of": self.of}
-        # Left out where there are none, so that catalogs of older versions read the same.
-        named |= {"regions": list(self.regions)} if self.regions else {}
-        named |= {"pinned": True} if self.pinned else {}
         return named | ({"public": True} if self.public else {})
 
     @classmethod
@@ -98,27 +84,6 @@ def check_population(of: Any) -> str | None:
     raise UsageError("SF-C101", "of must be the name of a population, as a text.", try_='of="patients"')
 
 
-def _check_regions(columns: Any) -> tuple[str, ...]:
-    """Return the names of the columns that divide units into regions."""
-    listed = isinstance(columns, list | tuple) and all(isinstance(name, str) and name for name in columns)
-    if not listed or len(set(columns)) < len(columns):
-        raise UsageError(
-            "SF-C101", "regions must list the names of columns, each once.", try_='regions=["ward"]'
-        )
-    return tuple(str.__str__(name) for name in columns)
-
-
-def _check_pinned(pinned: Any, column: str, regions: Sequence[str]) -> bool:
-    """Return whether units keep their regions. Without regions there is nothing to keep."""
-    if not isinstance(pinned, bool) or (pinned and not regions):
-        raise UsageError(
-            "SF-C247",
-            "pinned is True or False, and needs regions, in which units stay.",
-            try_=f'sf.Unit("{column}", max_rows=20, regions=["ward"], pinned=True)',
-        )
-    return pinned
-
-
 def _set(unit: Unit, **values: Any) -> Unit:
     for name, value in values.items():
         object.__setattr__(unit, name, value)
@@ -130,8 +95,6 @@ _UNNAMED: dict[str, Any] = {
     "max_rows": 1,
     "of": None,
     "choice": None,
-    "regions": (),
-    "pinned": False,
 }
 
 ROW = _set(object.__new__(Unit), **_UNNAMED, public=False)

@@ -34,10 +34,6 @@ def run(folder: Path, *words: str) -> object:
         ("init LAB", "--lab "),
         ("table add t FILE --lab LAB --epsilon 1", "--unit patient_id --max-rows 20, or --row"),
         ("table add t FILE --lab LAB --row", "--epsilon 4 --delta 1e-7"),
-        (
-            "table add t FILE --lab LAB --unit who --max-rows 1 --region ward --region ward --epsilon 1",
-            "--region ward",
-        ),
         ("table add t FILE --lab LAB --unit who --epsilon 1", "--unit who --max-rows 20"),
         ("user grant ada --lab LAB --epsilon 1", "sfumato table add NAME SOURCE … first"),
         ("budget --lab LAB --as ada", "sfumato user grant ada --epsilon 1"),

@@ -124,20 +124,18 @@ def test_dates_texts_and_public_tables_are_declared_in_the_shell(lab: Path) -> N
     assert "a column is declared twice" in twice.stderr
 
 
-def test_regions_are_declared_in_the_shell(lab: Path) -> None:
+def test_constant_columns_and_the_part_of_delta_are_declared_in_the_shell(lab: Path) -> None:
     place = (str(lab / "visits.parquet"), "--lab", str(lab / "lab"))
-    declared = ("--unit", "patient_id", "--max-rows", "2", "--one-of", "ward", "A,B", "--region", "ward")
+    declared = ("--unit", "patient_id", "--max-rows", "2", "--one-of", "ward", "A,B", "--constant", "ward")
     declared += ("--between", "age", "0", "110", "--constant", "age", "--between", "cost", "0", "9")
     budget = ("--epsilon", "1", "--delta", "1e-6", "--side-share", "0.25")
     added = json.loads(
         run("table", "add", "visits", *place, *declared, *budget, "--json", "--confirm-losses").stdout
     )
-    assert added["unit"]["regions"] == ["ward"]
     constant = {name for name, column in added["columns"].items() if column.get("constant")}
     assert constant == {"ward", "age"}
     accounts = json.loads(run("budget", "--lab", str(lab / "lab"), "--json").stdout)
     assert accounts["population:patient_id"]["side_delta"] == 2.5e-7
-    assert set(accounts["population:patient_id"]["regions"]) == {"no region", "ward=A", "ward=B"}
     unknown = run("table", "add", "more", *place, *declared, "--constant", "day")
     assert "--constant day: this column is not declared" in unknown.stderr
 

@@ -191,7 +191,6 @@ CHARGES: dict[str, Any] = {
     "key": "first",
     "neighbours": "add-remove",
     "reads": (SnapshotRead("visits", "a" * 32),),
-    "regions": "c" * 32,
 }
 
 

@@ -78,20 +78,6 @@ def _(folder: Path) -> None:
     assert number(lab, pairs, *said) == 3 * 2 + 1
 
 
-@measures(caveats.moved)
-def _(folder: Path) -> None:
-    lab = sf.create(folder / "lab")
-    unit = sf.Unit("who", max_rows=1, regions=["ward"], pinned=True)
-    columns = {"ward": sf.one_of("A", "B", constant=True)}
-    wards = [{"who": [1, 2, 3], "ward": list(each)} for each in ("AAB", "ABB")]
-    lab.register("t", pa.table(wards[0]), unit=unit, columns=columns, budget=sf.Budget(1000))
-    said = caveats.moved(lab.table("t"))
-    assert number(lab, "SELECT COUNT(*) FROM t", said) == 3
-    lab.advance("t", pa.table(wards[1]))
-    assert number(lab, "SELECT COUNT(*) FROM t", said) == 2
-    assert number(lab, "SELECT COUNT(*) FROM t WHERE ward = 'B'", said) == 1
-
-
 SPENDING: dict[str, list[Any]] = {"who": [1] * 6 + [2], "ward": [*"AABBCC", "A"], "cost": [10] * 7}
 SPENT = {"ward": sf.one_of("A", "B", "C"), "cost": sf.between(0, 20, step=1)}
 BY_WARD = "SELECT ward, COUNT(*) AS n FROM t GROUP BY ward"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hmac
 import json
 import sqlite3
 from contextlib import closing
@@ -13,15 +12,11 @@ import pytest
 
 from sfumato.errors import LedgerError
 from sfumato.ledger import Charged, Reserved, SqliteLedger, replay_entries
-from sfumato.ledger.api import RegionAccounts
-from sfumato.ledger.books import Books
 from sfumato.ledger.checkpoint import load_books, save_books
 from sfumato.ledger.receipts.signing import SigningKey
 from sfumato.ledger.sqlite import ledger as module
 from sfumato.ledger.sqlite.audit import AuditedLedger
 from sfumato.ledger.sqlite.backup import back_up_ledger
-from sfumato.ledger.transaction import Transaction
-from sfumato.privacy import Budget
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -158,26 +153,3 @@ def test_who_audits_or_verifies_decides_every_entry_again(
         SqliteLedger.open(path)
     with closing(AuditedLedger.read(path)) as audited:
         assert audited.verify().charges > 0
-
-
-@pytest.mark.parametrize(("follows", "older"), [(None, 3), ("", 4)])
-def test_books_with_regions_are_kept_and_sealed_against_older_versions(
-    tmp_path: Path, follows: str | None, older: int
-) -> None:
-    """One that knows no regions would charge the population's account alone, and one that knows none which
-    are pinned would hold people without rows to be in no region.
-    """
-    books, path = Books(), tmp_path / "books"
-    transaction = Transaction(books)
-    north = f"{PEOPLE} where side=north"
-    for name in (PEOPLE, north):
-        transaction.set_terms("account", name, Budget(1), "add-remove")
-    regions = RegionAccounts("patient_id", "ab" * 16, (PEOPLE, north), follows)
-    transaction.note_snapshot("visits", "ab" * 16, None, regions)
-    save_books(path, KEY, transaction.apply_to_books())
-    assert load_books(path, KEY) == books
-    assert books.regions == {"patient_id": regions}
-    seal, content = path.read_bytes()[:32], path.read_bytes()[32:]
-    titles = [f"sfumato books {version}\n".encode() for version in range(1, older + 2)]
-    seals = [hmac.digest(KEY, title + content, "sha256") for title in titles]
-    assert seals.index(seal) == older

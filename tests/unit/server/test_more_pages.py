@@ -192,7 +192,7 @@ def test_bounds_are_chosen_from_the_form(clinic: ServedClinic) -> None:
     clinic.lab.drop("hours")
 
 
-def test_regions_and_the_part_of_delta_are_declared_in_the_form(clinic: ServedClinic) -> None:
+def test_the_part_of_delta_is_declared_in_the_form(clinic: ServedClinic) -> None:
     rows = "\n".join(
         ["guest,wing,nights", *(f"{at // 2},{'east' if at % 4 < 2 else 'west'},1" for at in range(40))]
     )
@@ -202,23 +202,17 @@ def test_regions_and_the_part_of_delta_are_declared_in_the_form(clinic: ServedCl
         "protects": "column",
         "unit": "guest",
     }
-    said |= {"max_rows": "2", "kind-1": "list", "values-1": "east, west", "region-1": "yes"}
-    said |= {"epsilon": "2", "delta": "1e-6", "pinned": "yes"}
+    said |= {"max_rows": "2", "kind-1": "list", "values-1": "east, west"}
+    said |= {"epsilon": "2", "delta": "1e-6"}
     shown = clinic.send(
         "POST", "/register/check", "steward", data=said | {"side_share": "0.9"}, headers=HTML
     ).text
-    assert 'name="region-1" value="yes" checked' in shown
-    assert 'name="pinned" value="yes" checked' in shown
-    nowhere = clinic.send("POST", "/register", "steward", data=said | {"region-1": ""}, headers=HTML)
-    assert "SF-C247" in nowhere.text
     assert 'value="0.9"' in shown
     wrong = clinic.send("POST", "/register", "steward", data=said | {"side_share": "2"}, headers=HTML)
     assert "SF-N336" in wrong.text
     done = clinic.send("POST", "/register", "steward", data=said | {"side_share": "0.9"}, headers=HTML)
     assert "stays is registered" in done.text
-    ledger, table = clinic.lab.ledger, clinic.lab.table("stays")
-    assert (table.unit.regions, table.is_constant("wing"), table.unit.pinned) == (("wing",), True, True)
-    assert ledger.read_budget("population:guest where wing=east") == sf.Budget(2, 1e-6, side_share=0.9)
+    assert clinic.lab.ledger.read_budget("population:guest") == sf.Budget(2, 1e-6, side_share=0.9)
     clinic.lab.drop("stays")
 
 

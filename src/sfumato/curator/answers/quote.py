@@ -92,11 +92,6 @@ class Quote:
         """Seconds until the reply leaves; none where it leaves when it is ready."""
         return self.standing.slot
 
-    @property
-    def regions(self) -> tuple[str, ...]:
-        """The regions of the population that are charged; none where everyone is."""
-        return self.standing.regions
-
     def error(self, confidence: float = 0.95) -> dict[str, float | None]:
         """Return half the width of the interval of each number of the answer, where it is known beforehand.
 
@@ -123,7 +118,6 @@ class Quote:
             "bias": list(self.plan.bias),
             "slot": self.slot,
             **({"warning": self.warning} if self.warning else {}),
-            **({"regions": list(self.regions)} if self.regions else {}),
         }
 
     def __str__(self) -> str:
@@ -142,8 +136,9 @@ class Quote:
 
     def _repr_html_(self) -> str:
         after = () if self.free else (("remaining after", self.describe_after()),)
+        price = "free" if self.free else f"{self.plan.charged}, charged to {self.plan.table.population}"
         lines = [
-            ("price", "free" if self.free else f"{self.plan.charged}, charged to {self._payer()}"),
+            ("price", price),
             ("remaining before", f"ε = {format_remaining(self.left)}"),
             *after,
             *self._facts(),
@@ -170,10 +165,8 @@ class Quote:
             return f"Quote: free, because {self.free_because} (remaining: {left})"
         after = "" if self.left_after is None else f" before, {format_remaining(self.left_after)} after"
         refused = f"; {self.describe_after()}" if self.left_after is None else ""
-        return f"Quote: {self.plan.charged}, charged to {self._payer()} (remaining: {left}{after}{refused})"
-
-    def _payer(self) -> str:
-        return "; ".join(self.regions) or self.plan.table.population
+        payer = self.plan.table.population
+        return f"Quote: {self.plan.charged}, charged to {payer} (remaining: {left}{after}{refused})"
 
     def _facts(self) -> list[tuple[str, str]]:
         uses = "" if self.free else self.expected.shared_by()

@@ -18,11 +18,10 @@ from urllib.parse import quote
 
 from sfumato.curator.catalog.blocks import BudgetBlocks
 from sfumato.curator.catalog.chosen import ChosenBound, keep_valid
-from sfumato.curator.catalog.columns import DeclaredColumn, ListedColumn, column_from_dict
+from sfumato.curator.catalog.columns import DeclaredColumn, column_from_dict
 from sfumato.curator.catalog.edge_lists import check_graph, prepare_graph, require_population
 from sfumato.curator.catalog.grants import Grant
-from sfumato.curator.catalog.regions import Regions, check_regions
-from sfumato.engines.snapshot import GraphPreparation, Preparation, RegionMemory
+from sfumato.engines.snapshot import GraphPreparation, Preparation
 from sfumato.errors import PolicyError, UsageError
 from sfumato.files.disk_errors import name_disk_errors
 from sfumato.files.durable import replace_json
@@ -99,30 +98,6 @@ class Table:
         return name_newcomers(everyone, self.block) if self.block else everyone
 
     @property
-    def regions(self) -> tuple[str, ...]:
-        """The columns whose values divide the units into regions; none where there is one account."""
-        return self.protects.regions if isinstance(self.protects, Unit) else ()
-
-    @property
-    def pins_units(self) -> bool:
-        """Whether units keep the region of the first snapshot that they were in."""
-        return isinstance(self.protects, Unit) and self.protects.pinned
-
-    def find_regions(self) -> Regions | None:
-        """Return the regions that the table declares, if it does."""
-        listed = [self.columns[name] for name in self.regions]
-        values = tuple(column.values for column in listed if isinstance(column, ListedColumn))
-        if not values:
-            return None
-        return Regions(self.snapshot_name, self.population, self.regions, values, self.unit.pinned)
-
-    def can_remember(self, before: Table) -> bool:
-        """Return whether the memory that a snapshot before this one has of regions can be carried on."""
-        regions = self.find_regions()
-        same = regions is not None and regions.continues(before.find_regions())
-        return same and before.home == self.home and bool(before.identity)
-
-    @property
     def relation(self) -> str:
         """What neighbouring tables differ in, as ledgers name it: these names never change."""
         changed = " edge" if isinstance(self.protects, Edge) else ""
@@ -146,18 +121,13 @@ class Table:
         """Return whether all rows of a unit have one value in a declared column."""
         return not self.is_public and (self.unit.max_rows == 1 or self.columns[name].constant)
 
-    def make_preparation(self, key: bytes, before: Table | None = None) -> Preparation | GraphPreparation:
-        """Return how an engine prepares a snapshot; `key` orders the rows of a unit that are kept.
-
-        Where units are pinned, the memory of the snapshot `before` is carried on.
-        """
+    def make_preparation(self, key: bytes) -> Preparation | GraphPreparation:
+        """Return how an engine prepares a snapshot; `key` orders the rows of a unit that are kept."""
         if not isinstance(self.protects, Unit):
             return prepare_graph(self.protects, key)
         stored = tuple(promise.make_stored_column(name) for name, promise in self.columns.items())
         constant = tuple(name for name, promise in self.columns.items() if promise.constant)
-        earlier = None if before is None else before.snapshot_name
-        memory = RegionMemory(self.regions, earlier) if self.unit.pinned else None
-        return Preparation(self.unit.column, self.unit.max_rows, stored, key, constant, memory)
+        return Preparation(self.unit.column, self.unit.max_rows, stored, key, constant)
 
     def to_dict(self) -> dict[str, Any]:
         columns = {name: promise.to_dict() for name, promise in self.columns.items()}
@@ -470,7 +440,6 @@ def declare_table(
     if unit.choice is not None:
         raise AssertionError("a bound is chosen before a table is declared")
     require_population(name, unit)
-    check_regions(name, unit, promises)
     return Table(name, unit, promises, 1, neighbours, _public_rows(name, unit, neighbours, rows))
 
 

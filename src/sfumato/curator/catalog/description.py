@@ -77,9 +77,7 @@ def describe_protection(table: Table) -> str:
         return "no one, because it is public"
     if table.unit.column is None:
         return "each row"
-    by = f", with a budget for each {' and '.join(table.unit.regions)}" if table.unit.regions else ""
-    by += ", which a unit keeps from its first snapshot on" if table.unit.pinned else ""
-    return f"all rows of one {table.unit.column}, of which at most {table.unit.max_rows} are used{by}"
+    return f"all rows of one {table.unit.column}, of which at most {table.unit.max_rows} are used"
 
 
 def describe_domain(domain: Domain) -> tuple[str, str]:

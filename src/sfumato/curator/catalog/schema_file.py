@@ -7,8 +7,6 @@
     column = "patient_id"
     max_rows = 20                     # or { choose = 0.05 }: bought for this ε; for_epsilon, keep, up_to
     of = "patients"
-    regions = ["ward"]                # columns whose values have an account each
-    pinned = true                     # units keep the region of their first snapshot
 
     [columns.age]
     between = [0, 110]                # numbers, dates or timestamps; step = 1, missing = 40, constant = true
@@ -136,9 +134,7 @@ def _write_unit(unit: Protected | None) -> list[str]:
         return [f'unit = "{words[0]}"']
     of = [] if unit.of is None else [f"of = {_write_toml(unit.of)}"]
     rows = str(unit.max_rows) if unit.choice is None else _write_choice(unit.choice)
-    regions = [f"regions = [{', '.join(map(_write_toml, unit.regions))}]"] if unit.regions else []
-    regions += ["pinned = true"] if unit.pinned else []
-    return ["[unit]", f"column = {_write_toml(unit.column)}", f"max_rows = {rows}", *of, *regions]
+    return ["[unit]", f"column = {_write_toml(unit.column)}", f"max_rows = {rows}", *of]
 
 
 def _write_choice(choice: BoundChoice) -> str:
@@ -219,11 +215,10 @@ class _Reader:
     def _unit(self, fields: Any) -> Unit:
         if isinstance(fields, str):
             return self._word("unit", fields, _UNITS)
-        self._known("unit", fields, ("column", "max_rows", "of", "regions", "pinned"))
+        self._known("unit", fields, ("column", "max_rows", "of"))
         with self._at("unit"):
             rows = self._choice("unit.max_rows", fields.get("max_rows"))
-            named = fields.get("column", ""), rows, fields.get("of")
-            return Unit(*named, regions=fields.get("regions", ()), pinned=fields.get("pinned", False))
+            return Unit(fields.get("column", ""), rows, fields.get("of"))
 
     def _choice(self, path: str, value: Any) -> Any:
         """Return a bound that is to be chosen, where a table says how; any other value as it is."""

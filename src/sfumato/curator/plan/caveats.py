@@ -43,11 +43,6 @@ def truncated(table: Table, *, named: bool = False) -> Caveat:
     return Caveat(f"At most {unit.max_rows} rows per {unit.column}{whose} are used")
 
 
-def moved(table: Table) -> Caveat:
-    """Say that units whose region changed are left out. How many did is not told."""
-    return Caveat(f"Whoever is in another {' or '.join(table.unit.regions)} than at first is left out")
-
-
 def limited(unit: str | None, groups: int | None, rows: int | None, *, grouped: bool = True) -> Caveat:
     """Say in how many groups a unit counts, and with how many rows in each; None is as many as it has."""
     many_groups = f"{groups} group{'' if groups == 1 else 's'}"
@@ -149,16 +144,10 @@ def limited_visits(unit: str, times: int) -> Caveat:
 
 
 def describe_truncation(*tables: Table) -> tuple[Caveat, ...]:
-    """Return what bounding a unit's rows leaves out of each table; nothing where each row is a unit.
-
-    What pinned regions leave out follows.
-    """
+    """Return what bounding a unit's rows leaves out of each table; nothing where each row is a unit."""
     named = {each.name: each for each in tables if not each.is_public}
     about = [each for each in named.values() if each.unit.column is not None]
-    return (
-        *(truncated(each, named=len(about) > 1) for each in about),
-        *dict.fromkeys(moved(each) for each in about if each.unit.pinned),
-    )
+    return tuple(truncated(each, named=len(about) > 1) for each in about)
 
 
 def list_caveats(resolved: ResolvedQuestion, steps: Iterable[QuestionStep]) -> Iterator[Caveat]:

@@ -75,11 +75,6 @@ class Plan(Generic[Taken, Subject]):
         """Whether no row can be used by declaration, so that the answer is known and nothing is charged."""
         return not self.steps and self.together is None
 
-    @property
-    def spans_time(self) -> bool:
-        """Whether later snapshots are read for the same charge, in which units may be in other regions."""
-        return False
-
     @cached_property
     def work(self) -> Work:
         """Upper bounds on what one unit can make an engine carry and compute, from public facts alone."""

@@ -364,11 +364,6 @@ class StreamPlan(Plan[TickStep, ResolvedStream]):
         return self.steps[0].mechanism
 
     @property
-    def spans_time(self) -> bool:
-        """True: ticks are read from one snapshot after the other, for the one charge."""
-        return True
-
-    @property
     def identities(self) -> tuple[tuple[str, str], ...]:
         """Nothing: a stream goes on from one snapshot to the next."""
         return ()

@@ -159,8 +159,7 @@ class TrainingOffer:
             return replace(offer, plan=charge_as_one_run(offer.plan, whole.claim))
 
         one_run = price_whole if run.can_be_one else None
-        cut = run.checkpoint is not None
-        return choose_offer(payer, price_run(run), one_run, in_stretches=cut, begun=_find_begun(run))
+        return choose_offer(payer, price_run(run), one_run, begun=_find_begun(run))
 
     def pay(self, payer: Payer) -> Released:
         """Charge for the run and train, or go on with what was charged before."""

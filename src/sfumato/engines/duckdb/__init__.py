@@ -9,7 +9,6 @@ from sfumato.engines.duckdb.prepare import (
     build_snapshot,
     name_snapshot_file,
     remove_snapshot,
-    require_memory,
     survey_source,
 )
 from sfumato.engines.duckdb.run import SNAPSHOTS, answer_program
@@ -49,11 +48,6 @@ class DuckDBEngine:
         """Return exact counts of what would be read, for the steward alone. Nothing is kept."""
         with restore_interrupts():
             return survey_source(source, preparation, self.folder, self.threads)
-
-    def require_memory(self, source: Any, preparation: Preparation) -> None:
-        """Refuse if the memory of regions that `prepare` would carry on is lost. The source is not read."""
-        with restore_interrupts():
-            require_memory(preparation, self.folder, self.threads)
 
     def list_columns(self, source: Any) -> dict[str, str]:
         """Return what kind of values each column of a source has, by the source's own types and no row."""

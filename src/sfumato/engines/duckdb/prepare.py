@@ -6,8 +6,6 @@
                                       how many the source had, block is 16 bits of a keyed hash
     columns(declared, stored, reach)  which of c0, c1, … a declared column is, and how far from zero its
                                       integers can be
-    memory(person, r0, r1, …)         the region that a unit keeps, of every one that was ever in the table;
-                                      there only where units may not move, and read by no question
 
 With no unit column there is no table `units`, and rows(unit, block, c0, …) has a block drawn for each row.
 Why the rows kept bound what one unit can change is in docs/proofs/contribution-bounds.md.
@@ -25,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from sfumato.engines.arrow import build_array
-from sfumato.engines.duckdb.connection import name_shortage, open_writer, quote_text
+from sfumato.engines.duckdb.connection import name_shortage, open_writer
 from sfumato.engines.duckdb.graphs import write_degrees
 from sfumato.engines.duckdb.sources import Kind, scan_source, unreadable_source
 from sfumato.engines.duckdb.stored import (
@@ -41,12 +39,8 @@ from sfumato.engines.ingest import (
     are_texts,
     derive_key,
     list_codes,
-    lost_memory,
     read_survey,
     rounded_identifiers,
-    write_memory,
-    write_named_regions,
-    write_stayers,
     write_survey,
     write_unit_survey,
     write_varying_survey,
@@ -91,8 +85,7 @@ def build_snapshot(
         else:
             found = _read(connection, source, preparation, survey)
             if preparation.unit is not None:
-                left_out = _keep(connection, preparation, path)
-                found = None if found is None else replace(found, moved=left_out)
+                _keep(connection, preparation)
             _describe(connection, preparation)
         connection.execute("CHECKPOINT snapshot")
         connection.close()
@@ -104,12 +97,6 @@ def survey_source(source: Any, preparation: Preparation, folder: Path, threads: 
     """Return exact counts of what a declaration does to a source. Nothing is kept in the folder."""
     with _writer(folder, threads) as (connection, _), _opened(connection, source, preparation) as rows:
         return _survey(connection, preparation, rows)
-
-
-def require_memory(preparation: Preparation, folder: Path, threads: int | None) -> None:
-    """Refuse if the memory that is carried on is missing, damaged, or not of our key."""
-    with _writer(folder, threads) as (connection, _):
-        _open_memory(connection, preparation, folder)
 
 
 @contextmanager
@@ -266,70 +253,20 @@ def _list(codes: StoredCodes) -> Any:
 # ---- keeping: which rows of a unit, by a rule that looks at that unit --------------------------------------
 
 
-def _keep(connection: DuckDBPyConnection, preparation: Preparation, path: Path) -> int:
-    """Write the stored tables `rows` and `units`. Return how many units are left out because they moved."""
-    into = "snapshot"
-    if preparation.memory is not None:
-        into = "found"
-        connection.execute("ATTACH ':memory:' AS found")
+def _keep(connection: DuckDBPyConnection, preparation: Preparation) -> None:
+    """Write the stored tables `rows` and `units`."""
     connection.execute(_units(preparation))
-    connection.execute(f"""
-        CREATE TABLE {into}.units AS SELECT
+    connection.execute("""
+        CREATE TABLE snapshot.units AS SELECT
             code AS unit, person, of_unit AS rows, CAST(secret & 65535 AS USMALLINT) AS block
-        FROM units""")  # noqa: S608  a name of ours
+        FROM units""")
     connection.execute(_records(preparation))
     connection.execute(_digests(preparation))
     connection.execute("DROP TABLE records")
-    connection.execute(_ranked(preparation, into))
+    connection.execute(_ranked(preparation))
     connection.execute("DROP TABLE digests")
     # Last and apart: ranking takes most of the time, and these rows are not ranked.
-    connection.execute(_single(preparation, into))
-    return 0 if preparation.memory is None else _keep_stayers(connection, preparation, path)
-
-
-def _keep_stayers(connection: DuckDBPyConnection, preparation: Preparation, path: Path) -> int:
-    """Write `memory`, and of the units that were found those which are in the region that it says."""
-    earlier, nobody = _open_memory(connection, preparation, path.parent), _write_nobody(preparation)
-    named, stayers = "found.named", "SELECT unit FROM found.stayers"
-    connection.execute(
-        f"CREATE TABLE {named} AS {write_named_regions(preparation, 'found.rows', 'found.units')}"
-    )
-    connection.execute(f"CREATE TABLE snapshot.memory AS {write_memory(preparation, named, earlier, nobody)}")
-    kept = write_stayers(preparation, "found.units", named, "snapshot.memory")
-    connection.execute(f"CREATE TABLE found.stayers AS {kept}")
-    for name in ("units", "rows"):
-        chosen = f"SELECT * FROM found.{name} WHERE unit IN ({stayers})"  # noqa: S608  names of ours
-        connection.execute(f"CREATE TABLE snapshot.{name} AS {chosen}")
-    moved = "SELECT (SELECT count(*) FROM found.units) - (SELECT count(*) FROM found.stayers)"
-    return int(connection.execute(moved).fetchall()[0][0])
-
-
-def _write_nobody(preparation: Preparation) -> str:
-    """Write the digest of no identifier."""
-    return f"CAST(md5('{derive_key(preparation, 'person')}:') AS UUID)"
-
-
-def _open_memory(connection: DuckDBPyConnection, preparation: Preparation, folder: Path) -> str | None:
-    """Return the name of the memory that is carried on, if there is one; it must be whole, and of our key."""
-    import duckdb
-
-    if preparation.memory is None or preparation.memory.earlier is None:
-        return None
-    file = name_snapshot_file(folder, preparation.memory.earlier)
-    try:
-        connection.execute(f"ATTACH {quote_text(str(file))} AS earlier (READ_ONLY)")
-        # Every column is read, so that a damaged block is found here.
-        ours = f"count(*) FILTER (person = {_write_nobody(preparation)}), count(COLUMNS(*))"
-        found = connection.execute(f"SELECT {ours} FROM earlier.memory").fetchall()  # noqa: S608
-    except (duckdb.CatalogException, duckdb.BinderException):  # a file without such a relation
-        raise lost_memory() from None
-    except duckdb.Error as problem:
-        if any(words in str(problem) for words in _LOST):
-            raise lost_memory() from None
-        raise
-    if found[0][0] != 1:
-        raise lost_memory()
-    return "earlier.memory"
+    connection.execute(_single(preparation))
 
 
 def _every_row(preparation: Preparation, gridded: str) -> str:
@@ -386,7 +323,7 @@ def _digests(preparation: Preparation) -> str:
         FROM (SELECT *, unnest(range(1, copies + 1)) AS copy FROM records)"""  # noqa: S608
 
 
-def _ranked(preparation: Preparation, into: str) -> str:
+def _ranked(preparation: Preparation) -> str:
     """Keep the first rows of units with several, in the order of digests.
 
     Rows with one digest are in the order of their columns, and rows alike in everything need no order.
@@ -401,15 +338,15 @@ def _ranked(preparation: Preparation, into: str) -> str:
     ]
     ranked = ", ".join(["code", "row_number() OVER first_of AS place", *values])
     return f"""
-        CREATE TABLE {into}.rows AS SELECT {", ".join(_kept(preparation, "CAST(place AS UINTEGER)"))}
+        CREATE TABLE snapshot.rows AS SELECT {", ".join(_kept(preparation, "CAST(place AS UINTEGER)"))}
         FROM (SELECT {ranked} FROM digests WINDOW first_of AS ({order}))
         WHERE place <= {preparation.max_rows}"""  # noqa: S608
 
 
-def _single(preparation: Preparation, into: str) -> str:
+def _single(preparation: Preparation) -> str:
     """Add the rows of units that have only one, which need no ranking."""
     return f"""
-        INSERT INTO {into}.rows SELECT {", ".join(_kept(preparation, "CAST(1 AS UINTEGER)"))}
+        INSERT INTO snapshot.rows SELECT {", ".join(_kept(preparation, "CAST(1 AS UINTEGER)"))}
         FROM gridded JOIN (SELECT unit, code FROM units WHERE of_unit = 1) USING (unit)"""  # noqa: S608
 
 

@@ -9,7 +9,6 @@ from sfumato.engines.postgres.connection import open_reader, open_writer
 from sfumato.engines.postgres.prepare import (
     build_snapshot,
     remove_snapshot,
-    require_memory,
     survey_source,
 )
 from sfumato.engines.postgres.run import answer_program, require_snapshots
@@ -56,10 +55,6 @@ class PostgresEngine:
     def survey(self, source: Any, preparation: Preparation) -> SourceSurvey:
         """Return exact counts of what would be read, for the steward alone. Nothing is kept."""
         return survey_source(source, preparation)
-
-    def require_memory(self, source: Any, preparation: Preparation) -> None:
-        """Refuse if the memory of regions that `prepare` would carry on is lost. The source is not read."""
-        require_memory(preparation, self.dsn, self.schema)
 
     def list_columns(self, source: Any) -> dict[str, str]:
         """Return what kind of values each column of a source has, by the source's own types and no row."""

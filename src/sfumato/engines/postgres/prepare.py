@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import secrets
 from contextlib import contextmanager
-from dataclasses import replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
@@ -18,12 +17,8 @@ from sfumato.engines.ingest import (
     are_texts,
     derive_key,
     list_codes,
-    lost_memory,
     read_survey,
     rounded_identifiers,
-    write_memory,
-    write_named_regions,
-    write_stayers,
     write_survey,
     write_unit_survey,
     write_varying_survey,
@@ -60,8 +55,7 @@ def build_snapshot(
             _execute(connection, _gridded(preparation, rows.relation, rows.kinds))
             _refuse_rounded_identifiers(connection, preparation, rows.kinds)
             found = _survey(connection, preparation, rows) if survey else None
-            left_out = _keep(connection, preparation, schema, snapshot)
-            found = None if found is None else replace(found, moved=left_out)
+            _keep(connection, preparation, schema, snapshot)
         _describe(connection, preparation, schema, snapshot)
     return found
 
@@ -71,13 +65,6 @@ def survey_source(source: str, preparation: Preparation) -> SourceSurvey:
     address = parse_address(source)
     with open_writer(address.dsn) as connection, _opened(connection, address, preparation) as rows:
         return _survey(connection, preparation, rows)
-
-
-def require_memory(preparation: Preparation, dsn: str, schema: str) -> None:
-    """Refuse if the memory that is carried on is missing, not ours to read, or not of our key."""
-    with open_writer(dsn) as connection:
-        _fill_keys(connection, preparation)
-        _find_memory(connection, preparation, schema)
 
 
 @contextmanager
@@ -147,7 +134,7 @@ def _execute(connection: Connection[Any], sql: str) -> None:
 
 
 def _drop(connection: Connection[Any], schema: str, snapshot: str) -> None:
-    names = ("rows", "units", "columns", "memory")
+    names = ("rows", "units", "columns")
     tables = ", ".join(name_table(schema, snapshot, name) for name in names)
     _execute(connection, f"SET LOCAL client_min_messages = warning; DROP TABLE IF EXISTS {tables}")
 
@@ -248,29 +235,14 @@ def _refuse_rounded_identifiers(
 # ---- keeping: which rows of a unit, by a rule that looks at that unit --------------------------------------
 
 
-def _keep(connection: Connection[Any], preparation: Preparation, schema: str, snapshot: str) -> int:
-    """Write the stored tables `rows` and, with a unit column, `units`.
-
-    Return how many units are left out because they moved.
-    """
+def _keep(connection: Connection[Any], preparation: Preparation, schema: str, snapshot: str) -> None:
+    """Write the stored tables `rows` and, with a unit column, `units`."""
     rows, units = (name_table(schema, snapshot, name) for name in ("rows", "units"))
     if preparation.unit is None:
         _execute(connection, _every_row(preparation, rows))
         _execute(connection, f"ANALYZE {rows}")
-        return 0
+        return
     _execute(connection, _units())
-    if preparation.memory is None:
-        _write_kept(connection, preparation, rows, units)
-        moved = 0
-    else:
-        _write_kept(connection, preparation, "pg_temp.found_rows", "pg_temp.found_units")
-        moved = _keep_stayers(connection, preparation, schema, snapshot)
-    # Questions are planned by the first statistics, and may come at once.
-    _execute(connection, f"ANALYZE {rows}; ANALYZE {units}")
-    return moved
-
-
-def _write_kept(connection: Connection[Any], preparation: Preparation, rows: str, units: str) -> None:
     _execute(
         connection,
         f"CREATE TABLE {units} AS SELECT code AS unit, person, of_unit AS rows, "  # noqa: S608
@@ -278,43 +250,8 @@ def _write_kept(connection: Connection[Any], preparation: Preparation, rows: str
     )
     _execute(connection, _ranked(preparation, rows))
     _execute(connection, _single(preparation, rows))
-
-
-def _keep_stayers(connection: Connection[Any], preparation: Preparation, schema: str, snapshot: str) -> int:
-    """Write `memory`, and of the units that were found those which are in the region that it says."""
-    rows, units, memory = (name_table(schema, snapshot, name) for name in ("rows", "units", "memory"))
-    earlier, named = _find_memory(connection, preparation, schema), "pg_temp.named"
-    regions = write_named_regions(preparation, "pg_temp.found_rows", "pg_temp.found_units")
-    _execute(connection, f"CREATE TABLE {named} AS {regions}")
-    _execute(connection, f"CREATE TABLE {memory} AS {write_memory(preparation, named, earlier, _NOBODY)}")
-    _execute(connection, f"ANALYZE {named}; ANALYZE {memory}; ANALYZE pg_temp.found_units")
-    kept = write_stayers(preparation, "pg_temp.found_units", named, memory)
-    _execute(connection, f"CREATE TABLE pg_temp.stayers AS {kept}")
-    for found, stored in (("pg_temp.found_units", units), ("pg_temp.found_rows", rows)):
-        stayers = "SELECT unit FROM pg_temp.stayers"
-        _execute(connection, f"CREATE TABLE {stored} AS SELECT * FROM {found} WHERE unit IN ({stayers})")  # noqa: S608
-    counts = "SELECT (SELECT count(*) FROM pg_temp.found_units) - (SELECT count(*) FROM pg_temp.stayers)"
-    moved = connection.execute(counts.encode()).fetchall()[0][0]
-    for name in ("named", "stayers", "found_rows", "found_units"):
-        _execute(connection, f"DROP TABLE pg_temp.{name}")
-    return int(moved)
-
-
-def _find_memory(connection: Connection[Any], preparation: Preparation, schema: str) -> str | None:
-    """Return the table of the memory that is carried on, if there is one; it must be of our key."""
-    import psycopg
-
-    if preparation.memory is None or preparation.memory.earlier is None:
-        return None
-    earlier = name_table(schema, preparation.memory.earlier, "memory")
-    ours = f"SELECT count(*) FROM {earlier} WHERE person = {_NOBODY}"  # noqa: S608  names of ours
-    try:
-        found = connection.execute(ours.encode()).fetchall()
-    except (psycopg.errors.UndefinedTable, psycopg.errors.InsufficientPrivilege):
-        raise lost_memory() from None
-    if found != [(1,)]:
-        raise lost_memory()
-    return earlier
+    # Questions are planned by the first statistics, and may come at once.
+    _execute(connection, f"ANALYZE {rows}; ANALYZE {units}")
 
 
 def _every_row(preparation: Preparation, rows: str) -> str:

@@ -8,7 +8,7 @@ from sfumato.engines.rows import list_scans
 from sfumato.engines.snapshot import GraphPreparation
 from sfumato.engines.spark.connection import find_steward_session, limit_run, open_own_session
 from sfumato.engines.spark.places import Folder, Tables
-from sfumato.engines.spark.prepare import build_snapshot, require_memory, survey_source
+from sfumato.engines.spark.prepare import build_snapshot, survey_source
 from sfumato.engines.spark.run import answer_program
 from sfumato.engines.spark.sources import is_frame, list_columns, open_source
 from sfumato.engines.watch import reach_engine
@@ -57,10 +57,6 @@ class SparkEngine:
         """Return exact counts of what would be read, for the steward alone. What is read is erased again."""
         base = find_session(source)
         return survey_source(open_source(source, base), preparation, open_own_session(base), self.place)
-
-    def require_memory(self, source: Any, preparation: Preparation) -> None:
-        """Refuse if the memory of regions that `prepare` would carry on is lost. The source is not read."""
-        require_memory(preparation, open_own_session(find_session(source)), self.place)
 
     def list_columns(self, source: Any) -> dict[str, str]:
         """Return what kind of values each column of a source has, by the source's own types and no row."""

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 SETTING = "spark.sfumato.snapshots"
 """The catalog and schema for snapshots, where Spark cannot reach the lab's folder."""
-RELATIONS = ("rows", "units", "memory")
-MADE = ("made_source", "made_people", "made_rows", "made_named")
+RELATIONS = ("rows", "units")
+MADE = ("made_source", "made_people")
 _DESCRIPTION = "description"
 _COLUMNS = ".columns"
 

@@ -8,7 +8,6 @@ in no order. The source is read once, by the steward's own session: a frame may 
 from __future__ import annotations
 
 import secrets
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sfumato.engines.ingest import (
@@ -16,12 +15,8 @@ from sfumato.engines.ingest import (
     are_texts,
     derive_key,
     list_codes,
-    lost_memory,
     read_survey,
     rounded_identifiers,
-    write_memory,
-    write_named_regions,
-    write_stayers,
     write_survey,
     write_unit_survey,
     write_varying_survey,
@@ -59,7 +54,6 @@ def build_snapshot(
     place.begin(session, snapshot)
     try:
         _fill_keys(session, preparation, snapshot)
-        earlier = _find_memory(session, preparation, place, _name_nobody(snapshot))
         # A frame is computed anew by each query, and could differ from one to the next.
         _read(source, place, snapshot)
         _fill_lists(session, preparation, lists)
@@ -67,12 +61,8 @@ def build_snapshot(
         identifiers = _identifiers(preparation, kinds).format(source=relation)
         _refuse_rounded_identifiers(session, preparation, kinds, identifiers)
         found = _survey(session, preparation, kinds, lists, relation) if survey else None
-        _keep(session, preparation, identifiers, gridded.format(source=relation), place, snapshot, earlier)
-        if found is not None and preparation.memory is not None:
-            people, units = (_count(session, place, snapshot, name) for name in ("made_people", "units"))
-            found = replace(found, moved=people - units)
-        remembered = None if preparation.memory is None else _count(session, place, snapshot, "memory")
-        place.finish(session, snapshot, _description(preparation, remembered))
+        _keep(session, preparation, identifiers, gridded.format(source=relation), place, snapshot)
+        place.finish(session, snapshot, _description(preparation))
         return found
     except BaseException:
         place.erase(session, snapshot)
@@ -100,16 +90,6 @@ def survey_source(
         place.erase(session, snapshot)
         for view in lists.values():
             session.catalog.dropTempView(view)
-
-
-def require_memory(preparation: Preparation, session: SparkSession, place: SnapshotPlace) -> None:
-    """Refuse if the memory that is carried on is missing, not whole, or not of our key."""
-    name = f"memory_{secrets.token_hex(8)}"
-    try:
-        _fill_keys(session, preparation, name)
-        _find_memory(session, preparation, place, _name_nobody(name))
-    finally:
-        session.catalog.dropTempView(_name_keys(name))
 
 
 def _survey(
@@ -231,11 +211,6 @@ def _name_keys(snapshot: str) -> str:
     return f"keys_{hash_name(snapshot)}"
 
 
-def _name_nobody(snapshot: str) -> str:
-    """Select the digest of no identifier."""
-    return f"(SELECT unhex(md5(person_key || ':')) FROM {_name_keys(snapshot)})"  # noqa: S608  a name of ours
-
-
 def _list(codes: StoredCodes) -> Any:
     import pyarrow
 
@@ -269,12 +244,8 @@ def _keep(
     gridded: str,
     place: SnapshotPlace,
     snapshot: str,
-    earlier: str | None,
 ) -> None:
-    """Write the relations `rows` and, with a unit column, `units`; where units are pinned, `memory` too.
-
-    `earlier` is the memory that is carried on.
-    """
+    """Write the relations `rows` and, with a unit column, `units`."""
     keys = _name_keys(snapshot)
     if preparation.unit is None:
         place.write(snapshot, "rows", session.sql(respell_query(_every_row(preparation, gridded, keys))))
@@ -283,66 +254,8 @@ def _keep(
     people = place.read(session, snapshot, "made_people")
     units = f"SELECT code AS unit, person, of_unit AS rows, block FROM {people}"  # noqa: S608  a name of ours
     rows = respell_query(_ranked(preparation, gridded, people))
-    if preparation.memory is not None:
-        place.write(snapshot, "made_rows", session.sql(rows))
-        rows = f"SELECT * FROM {place.read(session, snapshot, 'made_rows')}"  # noqa: S608  a name of ours
-        stayers = _remember(session, preparation, place, snapshot, f"({rows})", f"({units})", earlier)
-        units, rows = (_select_stayers(each, stayers) for each in (units, rows))
     place.write(snapshot, "units", session.sql(units))
     place.write(snapshot, "rows", session.sql(rows))
-
-
-def _remember(
-    session: SparkSession,
-    preparation: Preparation,
-    place: SnapshotPlace,
-    snapshot: str,
-    rows: str,
-    units: str,
-    earlier: str | None,
-) -> str:
-    """Write `memory`; return what selects the units whose rows name the region that it says."""
-    place.write(snapshot, "made_named", session.sql(write_named_regions(preparation, rows, units)))
-    named = place.read(session, snapshot, "made_named")
-    remembered = write_memory(preparation, named, earlier, _name_nobody(snapshot))
-    place.write(snapshot, "memory", session.sql(remembered))
-    return write_stayers(preparation, units, named, place.read(session, snapshot, "memory"))
-
-
-def _find_memory(
-    session: SparkSession, preparation: Preparation, place: SnapshotPlace, nobody: str
-) -> str | None:
-    """Return the relation of the memory that is carried on, if there is one; it must be of our key.
-
-    It must be whole, too: Spark does not notice if one of its files is gone, so units are counted.
-    """
-    from pyspark.errors import AnalysisException
-
-    if preparation.memory is None or preparation.memory.earlier is None:
-        return None
-    before = preparation.memory.earlier
-    try:
-        earlier = place.read(session, before, "memory")
-        ours = session.sql(f"SELECT 1 FROM {earlier} WHERE person = {nobody}").count()  # noqa: S608
-        counts = _count(session, place, before, "memory"), place.description(session, before)["remembered"]
-    except (FileNotFoundError, KeyError, ValueError, AnalysisException):
-        raise lost_memory() from None
-    except Exception as problem:  # of several libraries, for one and the same damaged file
-        if "FAILED_READ_FILE" in str(problem):
-            raise lost_memory() from None
-        raise
-    if ours != 1 or counts[0] != counts[1]:
-        raise lost_memory()
-    return earlier
-
-
-def _select_stayers(relation: str, stayers: str) -> str:
-    return f"SELECT * FROM ({relation}) LEFT SEMI JOIN ({stayers}) USING (unit)"  # noqa: S608
-
-
-def _count(session: SparkSession, place: SnapshotPlace, snapshot: str, name: str) -> int:
-    found: int = session.table(place.read(session, snapshot, name)).count()
-    return found
 
 
 def _every_row(preparation: Preparation, gridded: str, keys: str) -> str:
@@ -436,11 +349,8 @@ def _names(preparation: Preparation) -> list[str]:
     return [f"c{i}" for i in range(len(preparation.columns))]
 
 
-def _description(preparation: Preparation, remembered: int | None) -> dict[str, Any]:
-    """Return how the snapshot lies: the Layout of relations.py, without the places.
-
-    Where units are pinned it says how many are remembered, too.
-    """
+def _description(preparation: Preparation) -> dict[str, Any]:
+    """Return how the snapshot lies: the Layout of relations.py, without the places."""
     has_units = preparation.unit is not None
     return {
         "columns": {column.name: f"c{i}" for i, column in enumerate(preparation.columns)},
@@ -451,5 +361,4 @@ def _description(preparation: Preparation, remembered: int | None) -> dict[str, 
         },
         "units": has_units,
         "places": has_units and preparation.max_rows > 1,
-        **({} if remembered is None else {"remembered": remembered}),
     }

@@ -208,7 +208,7 @@ def apply_bounds(said: Schema, bounds: Mapping[OpenChoice, tuple[Fraction, ...]]
             columns[each.column] = each.unbounded.bounded_by(*bound)
         elif isinstance(unit, Unit):
             named = unit.column or "", int(bound[0]), unit.of
-            unit = Unit(*named, regions=unit.regions, pinned=unit.pinned)
+            unit = Unit(*named)
     return replace(said, unit=unit, columns=columns)
 
 

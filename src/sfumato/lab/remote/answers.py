@@ -99,11 +99,6 @@ class RemoteQuote(_Shown):
         found = self.said.get("slot")
         return None if found is None else float(found)
 
-    @property
-    def regions(self) -> tuple[str, ...]:
-        """The regions of the population that are charged; none where everyone is."""
-        return tuple(self.said.get("regions") or ())
-
     def error(self, confidence: float = USUAL) -> dict[str, float | None]:
         """Return half the width of the interval of each number, where it is known beforehand."""
         said = self.said if parse_interval_level(confidence) == USUAL else self.at_level(confidence)

@@ -32,7 +32,6 @@ from sfumato.lab.tables.registration import (
     combine_schema,
     hint_at_populations,
     hint_at_same_rows,
-    require_one_divider,
     require_one_relation,
     require_rows_not_edges,
     with_max_rows,
@@ -51,9 +50,8 @@ if TYPE_CHECKING:
     from sfumato.curator.catalog.columns import DeclaredColumn, UnboundedColumn
     from sfumato.curator.payer import LabAccess
     from sfumato.engines.router import EngineRouter
-    from sfumato.engines.snapshot import Preparation, SourceSurvey
+    from sfumato.engines.snapshot import SourceSurvey
     from sfumato.ledger import Ledger
-    from sfumato.ledger.api import SnapshotRead
     from sfumato.privacy.bound_choice import BoundChoice
     from sfumato.privacy.budget import Budget
     from sfumato.privacy.exact import Number
@@ -126,7 +124,7 @@ class TableDesk(ABC):
             prepared, report = self._prepared(table.with_chosen(chosen), source, confirmed=confirm_losses)
             # Before the table appears: no question may come without an account to charge.
             self._open_account(table, agreed)
-            self._note_newest(prepared, None)
+            self.ledger.note_snapshot(prepared.name, prepared.identity, None)
             self._catalog.add_table(prepared)
         hint_at_populations(accounts, table)
         hint_at_same_rows(self.tables(), table)
@@ -189,7 +187,6 @@ class TableDesk(ABC):
         max_rows: int | BoundChoice | None = None,
         rows: int | None = None,
         through: Mapping[str, Any] | None = None,
-        forget_regions: bool = False,
         confirm_losses: bool = False,
     ) -> SourceReport | None:
         """Make the table's next snapshot, with the same promises unless others are given.
@@ -201,12 +198,6 @@ class TableDesk(ABC):
         answers about the old snapshot are not answers about the new one. The old one is erased; questions
         about it that are being answered have ten seconds to finish, and are then ended and stay charged.
 
-        People may have moved between regions: where the table declares them, each has spent as much from now
-        on as the one that had spent most. Where they are pinned nobody moves, and each goes on from its own:
-        people whose rows name another region than in their first snapshot are left out. With
-        `forget_regions=True` everyone begins anew, in the region that the source says, as where they are not
-        pinned: so a table goes on whose snapshot is lost, and who has moved is there again.
-
         `confirm_losses` accepts a source that does not fit the declaration, as in `register`.
         """
         with self._changing():
@@ -216,8 +207,7 @@ class TableDesk(ABC):
             public_rows = None if old.is_public else old.public_rows if rows is None else rows
             self._require_newest(old)  # before rows are prepared
             said = Schema(unit, promised, None, old.neighbours, public_rows)
-            followed = None if forget_regions else old
-            said, chosen = self._bought(old.name, said, source, old, followed, confirmed=confirm_losses)
+            said, chosen = self._bought(old.name, said, source, old, confirmed=confirm_losses)
             before = self._catalog.contents.read_of(old)
             table = declare_table(old.name, said.unit, said.columns, old.neighbours, public_rows)
             kept = replace(table, pace=old.pace, through=old.through, blocks=old.blocks)
@@ -225,9 +215,8 @@ class TableDesk(ABC):
             moved = move_through(kept, through or {})
             open_blocks(self.ledger, self._catalog.contents, moved)
             moved = replace(moved, home=self.engine.home(source))
-            remembered = followed if followed is not None and moved.can_remember(followed) else None
-            prepared, report = self._prepared(moved, source, remembered, confirmed=confirm_losses)
-            self._note_newest(prepared, before, remembered)
+            prepared, report = self._prepared(moved, source, confirmed=confirm_losses)
+            self.ledger.note_snapshot(prepared.name, prepared.identity, before)
             self._catalog.add_table(prepared)
         return None if report is None else report.warn()
 
@@ -301,7 +290,6 @@ class TableDesk(ABC):
         said: Schema,
         source: Any,
         old: Table | None = None,
-        followed: Table | None = None,
         *,
         confirmed: bool,
     ) -> tuple[Schema, tuple[ChosenBound, ...]]:
@@ -309,8 +297,6 @@ class TableDesk(ABC):
         choices = list_choices(said)
         if not choices:
             return said, ()
-        if followed is not None and followed.pins_units:
-            self._require_memory(followed, said, source)
         table, agreed = self._declared(name, widen_schema(said), old)
         plan_choices(table, choices)  # what no ε could serve is refused before rows are prepared
         prepared, _ = self._prepared(table, source, confirmed=confirmed)  # losses are refused uncharged
@@ -326,35 +312,11 @@ class TableDesk(ABC):
                 self.ledger.note_snapshot(name, old.identity, mine)
         return apply_bounds(said, bounds), chosen
 
-    def _require_memory(self, old: Table, said: Schema, source: Any) -> None:
-        """Refuse if a new snapshot of these words would carry on the memory of an old one that is lost."""
-        unit, columns = with_max_rows(old, 1), widen_schema(said).columns
-        table = declare_table(old.name, unit, columns, old.neighbours, said.rows)
-        if replace(table, home=self.engine.home(source)).can_remember(old):
-            preparation = table.make_preparation(read_ranking_key(self.folder), old)
-            self.engine.require_memory(source, cast("Preparation", preparation))
-
     def _open_account(self, table: Table, agreed: Budget | None) -> None:
         """Open the account of a table's population, with the quotas that were granted for later."""
         if agreed is not None:
             self.ledger.open_account(population_account(table.population), agreed, table.relation)
             grant_later(self.ledger, self._catalog.contents, table.population)
-
-    def _note_newest(
-        self, table: Table, before: SnapshotRead | None, remembered: Table | None = None
-    ) -> None:
-        """Note a table's new snapshot; where it says who is in which region, open their accounts first.
-
-        Units may have moved between regions, so every account then gets the largest total of all, unless the
-        ledger counts by the snapshot whose regions were `remembered`.
-        """
-        regions, follows = table.find_regions(), "" if remembered is None else remembered.identity
-        counted = None if regions is None else regions.make_accounts(table.identity, follows)
-        if counted is not None:
-            budget = self.ledger.read_budget(population_account(table.population))
-            for account in counted.accounts:
-                self.ledger.open_account(account, budget, table.relation)
-        self.ledger.note_snapshot(table.name, table.identity, before, counted)
 
     def _declared(self, name: str, said: Schema, old: Table | None = None) -> tuple[Table, Budget | None]:
         """Return a table and its population's budget, or refuse what cannot be registered.
@@ -372,25 +334,21 @@ class TableDesk(ABC):
                 try_=f'lab.advance("{known}", …) for a new snapshot, or lab.drop("{known}") first',
             )
         require_one_relation(self._catalog.contents, table)
-        require_one_divider(self.tables(), table)
         return table, agree_on_budget(self.ledger, table, said.budget)
 
-    def _prepared(
-        self, table: Table, source: Any, remembered: Table | None = None, *, confirmed: bool
-    ) -> tuple[Table, SourceReport | None]:
+    def _prepared(self, table: Table, source: Any, *, confirmed: bool) -> tuple[Table, SourceReport | None]:
         """Return the table with a new snapshot and what is public about it, and what to tell the steward.
 
-        Where units are pinned, they keep the regions that a snapshot before has `remembered`. Losses that are
-        not `confirmed` are refused.
+        Losses that are not `confirmed` are refused.
         """
         table = require_declared_values(self.engine, source, table)
         numbered = self._catalog.begin_snapshot(replace(table, home=self.engine.home(source)))
-        found = self._make_snapshot(numbered, source, remembered)
+        found = self._make_snapshot(numbered, source)
         report = None
         if found is not None:
             formatted = find_formats(self.engine, source, numbered, found)
             if formatted != numbered:
-                numbered, found = formatted, self._make_snapshot(formatted, source, remembered)
+                numbered, found = formatted, self._make_snapshot(formatted, source)
         if found is not None:
             report = SourceReport(numbered, found, describe_formats(numbered, table))
             report.require_confirmed(confirmed)
@@ -400,7 +358,7 @@ class TableDesk(ABC):
             require_rows(self.engine, numbered)
         return numbered, report
 
-    def _make_snapshot(self, table: Table, source: Any, remembered: Table | None) -> SourceSurvey | None:
+    def _make_snapshot(self, table: Table, source: Any) -> SourceSurvey | None:
         """Make the table's snapshot, or make it again. Return what the declaration does to the source."""
-        preparation = table.make_preparation(read_ranking_key(self.folder), remembered)
+        preparation = table.make_preparation(read_ranking_key(self.folder))
         return self.engine.prepare(source, preparation, table.snapshot_name, survey=True)

@@ -6,7 +6,6 @@ import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from sfumato.curator.catalog.regions import WHERE
 from sfumato.curator.catalog.schema_file import Schema, read_schema
 from sfumato.curator.payer import population_account
 from sfumato.engines.snapshot import Preparation
@@ -72,32 +71,12 @@ def require_one_relation(contents: CatalogContents, table: Table) -> None:
         )
 
 
-def require_one_divider(tables: Iterable[Table], table: Table) -> None:
-    """Refuse a second table that says which region a unit of the same population is in."""
-    for other in tables:
-        divides = other.regions and other.name != table.name
-        if table.regions and divides and other.population == table.population:
-            raise PolicyError(
-                "SF-C246",
-                f"The regions of {table.population} are declared by '{other.name}'.",
-                why="each unit is in one region, and the rows of one table say in which",
-                try_="leave regions out: WHERE over a join with that table charges regions too",
-            )
-
-
 def agree_on_budget(ledger: Ledger, table: Table, budget: Budget | None) -> Budget | None:
     """Return the budget of a table's population, or refuse another one than was agreed on; none if public."""
     if table.is_public:
         _require_no_budget(table, budget)
         return None
     account = population_account(table.population)
-    if WHERE in table.population:
-        raise UsageError(
-            "SF-C101",
-            f"No population can be called '{table.population}'.",
-            why=f"'{WHERE.strip()}' stands in the names of the accounts of regions",
-            try_='of="patients"',
-        )
     if account in ledger.list_accounts():
         return _same_budget(ledger, account, budget)
     if not isinstance(budget, Budget):
@@ -118,9 +97,7 @@ def hint_at_populations(accounts: Sequence[str], table: Table) -> None:
     unit, prefix = table.protects, population_account("")
     chosen = isinstance(unit, Edge) or unit.of is not None or unit in (ROW, PUBLIC)
     others = [name.removeprefix(prefix) for name in accounts if name.startswith(prefix)]
-    known = [
-        name for name in others if not names_edges(name) and not is_of_survey(name) and WHERE not in name
-    ]
+    known = [name for name in others if not names_edges(name) and not is_of_survey(name)]
     if chosen or not known or table.population in known:
         return
     listed = ", ".join(f"'{name}'" for name in known[:5]) + (", …" if len(known) > 5 else "")
@@ -180,4 +157,4 @@ def with_max_rows(table: Table, max_rows: int | BoundChoice) -> Unit:
         raise UsageError(
             "SF-C131", f"Each row of '{table.name}' stands for itself.", try_="leave max_rows out"
         )
-    return Unit(unit.column, max_rows, unit.of, regions=unit.regions, pinned=unit.pinned)
+    return Unit(unit.column, max_rows, unit.of)

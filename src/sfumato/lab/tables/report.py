@@ -58,8 +58,6 @@ class SourceReport:
         if survey.units is not None:
             said += [self._without_unit()] if survey.without_unit else []
             said.append(self._crowding())
-        if self.table.pins_units:
-            said.append(self._moved())
         said += [*survey.reading, *self.formats]
         return said + [self._varying(column) for column in survey.columns if column.varying]
 
@@ -109,7 +107,6 @@ class SourceReport:
             "units": survey.units,
             "units_with_too_many_rows": survey.crowded,
             "rows_beyond_max_rows": survey.dropped,
-            **({"units_in_another_region": survey.moved} if self.table.pins_units else {}),
             "reading": [*survey.reading, *self.formats],
             "columns": {column.name: self._to_dict(column) for column in survey.columns},
             "warnings": self.warnings(),
@@ -138,10 +135,6 @@ class SourceReport:
         units = _part(survey.crowded, survey.units or 0, "unit")
         rows = _part(survey.dropped, survey.rows, "row")
         return f"Left out because only {_plural(most, 'row')} a unit are used: {rows} of {units}."
-
-    def _moved(self) -> str:
-        units = _part(self.survey.moved, self.survey.units or 0, "unit")
-        return f"Left out because they are in another region than in their first snapshot: {units}."
 
     def _varying(self, column: ColumnSurvey) -> str:
         units = _part(column.varying, self.survey.units or 0, "unit")
@@ -179,8 +172,6 @@ class SourceReport:
             yield self._without_unit()
         if survey.dropped > _ROWS_LOST * survey.rows:
             yield self._crowding()
-        if survey.moved > _ROWS_LOST * (survey.units or 0):
-            yield self._moved()
         for column in survey.columns:
             yield from self._find_lost_values(column)
 

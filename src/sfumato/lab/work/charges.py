@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from sfumato.curator.catalog.grants import find_quota_holder
-from sfumato.curator.payer import account_names, base_accounts
+from sfumato.curator.payer import list_accounts
 from sfumato.errors import LedgerError, PolicyError, UsageError
 from sfumato.ledger import Charge, Released
 from sfumato.ledger.chain import hash_text, read_body
@@ -81,12 +81,10 @@ class ForeignRelease:
     analyst: str | None
     key: str | None
 
-    def make_charge(self, ledger: Ledger, contents: CatalogContents, relation: str) -> Charge:
+    def make_charge(self, contents: CatalogContents, relation: str) -> Charge:
         """Return the charge. Without a key each one is new, since equal runs of a tool are two releases."""
         holder = None if self.analyst is None else find_quota_holder(contents.grants, self.analyst)
-        # Nothing is known of the rows that another tool has read, so all regions pay.
-        accounts = account_names(ledger, self.population, holder)
-        base = base_accounts(self.population, holder)
+        accounts = list_accounts(self.population, holder)
         described: dict[str, Any] = {
             "analyst": self.analyst or "",
             "question": self.about,
@@ -94,7 +92,7 @@ class ForeignRelease:
             "event": self.event.to_dict(),
         }
         once = {"key": self.key} if self.key is not None else {"nonce": secrets.token_hex(16)}
-        asked = {"": _TAG, "about": described, "accounts": sorted(base), "relation": relation, **once}
+        asked = {"": _TAG, "about": described, "accounts": sorted(accounts), "relation": relation, **once}
         request = hash_text(canonical_json(asked))
         return Charge(accounts, price(self.event), request, described, key=self.key, neighbours=relation)
 
@@ -104,7 +102,7 @@ def charge_foreign_release(
 ) -> ExternalCharge:
     """Charge the ledger, durably, and return what was charged; or refuse and charge nothing."""
     relation = _find_relation(contents, asked)
-    charge = asked.make_charge(ledger, contents, relation)
+    charge = asked.make_charge(contents, relation)
     released = _settle(ledger, charge)
     return ExternalCharge(
         released.seq,

@@ -41,7 +41,7 @@ class PlannedQuestion:
 
 @dataclass(frozen=True, slots=True)
 class PopulationTotal:
-    """What all questions about one population come to; where it has regions, in the tightest of them."""
+    """What all questions about one population come to."""
 
     population: str
     share: float
@@ -104,7 +104,7 @@ def plan_questions(payer: Payer, asked: Sequence[tuple[str, Any]], spending: Spe
             "SF-P135", "A plan needs at least one question.", try_='"SELECT COUNT(*) AS n FROM visits"'
         )
     planned: list[PlannedQuestion] = []
-    costs: dict[str, Cost] = {}  # of each account: questions about different regions do not add up
+    costs: dict[str, Cost] = {}  # of each account
     tables: dict[str, Table] = {}
     seen: set[tuple[str, Any]] = set()
     for text, question in asked:
@@ -116,7 +116,7 @@ def plan_questions(payer: Payer, asked: Sequence[tuple[str, Any]], spending: Spe
             repeated = part.free or known in seen
             seen.add(known)
             free = free and repeated
-            for account in () if repeated else payer.find_payment(part.plan).accounts:
+            for account in () if repeated else payer.accounts(part.plan.table):
                 costs[account] = costs.get(account, NOTHING) + part.plan.cost
         planned.append(_describe(text, quote, free))
     totals = [_total(payer, table, costs) for table in tables.values() if not table.is_public]

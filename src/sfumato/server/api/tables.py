@@ -56,7 +56,7 @@ class RegistrationBody(DraftBody):
         None,
         examples=[
             {
-                "unit": {"column": "patient_id", "max_rows": 20, "regions": ["ward"], "pinned": True},
+                "unit": {"column": "patient_id", "max_rows": 20},
                 "columns": {"age": {"between": [0, 110]}, "ward": {"one_of": ["A", "B"], "constant": True}},
                 "budget": {"epsilon": 4, "delta": "1e-7", "side_share": "0.5"},
             }
@@ -85,7 +85,6 @@ class AdvanceBody(DraftBody):
 
     through: dict[StrictStr, StrictStr] | None = Field(None, max_length=10)
     max_rows: Annotated[StrictInt, Field(ge=1)] | RowsChoiceBody | None = None
-    forget_regions: StrictBool = False
     confirm_losses: StrictBool = False
 
 
@@ -162,7 +161,6 @@ def advance(name: Name, body: AdvanceBody, visitor: Steward, context: Context) -
         body.source.model_dump(),
         body.through,
         rows,
-        forget_regions=body.forget_regions,
         confirm_losses=body.confirm_losses,
     )
     return {"table": name, "report": report, "chosen": tables.list_chosen(context, name)}

@@ -13,7 +13,7 @@ from sfumato.curator.catalog.schema_file import Schema
 from sfumato.curator.payer import population_account
 from sfumato.engines.formats import DATE_FORMATS, NUMBER_FORMATS
 from sfumato.errors import UsageError
-from sfumato.lab.budget_view import view_population
+from sfumato.lab.budget_view import view_account
 from sfumato.privacy.bound_choice import choose
 from sfumato.privacy.budget import SIDE_SHARE, Budget
 from sfumato.privacy.graph_units import Edge, Node
@@ -86,21 +86,13 @@ class TypedColumn:
     format: str = ""
     """How texts write the numbers or dates; empty where it is to be found."""
     constant: bool = False
-    region: bool = False
-    """Whether people of each listed value are a region with a budget of its own."""
     choose: str = ""
     """The ε for having both bounds chosen privately; empty for bounds that are typed."""
     in_csv: bool = False
 
-    @property
-    def names_regions(self) -> bool:
-        """Whether the values of the column are regions. Only those of a list can be."""
-        return self.region and self.kind == "list"
-
     def read(self) -> DeclaredColumn | UnboundedColumn:
         """Return the declared column, or refuse what cannot be read, by the name of the column."""
-        # A person is in one region, so a column that names regions is the same in all rows of a person.
-        rules: dict[str, Any] = {"constant": self.constant or self.names_regions}
+        rules: dict[str, Any] = {"constant": self.constant}
         match self.kind:
             case "number" if self.choose.strip():
                 return self._read_chosen(rules)
@@ -165,8 +157,6 @@ class TypedDeclaration:
     """The population that shares its budget with this table; empty for one that is named by its column."""
     epsilon: str = ""
     delta: str = ""
-    pinned: bool = False
-    """Whether people keep the region of the first snapshot that they are in."""
     side_share: str = ""
     """The part of δ for what has a δ of its own; empty for one half."""
     seen_price: str = ""
@@ -212,7 +202,7 @@ class TypedDeclaration:
             self.population or (self.unit if self.protects == "column" else self.table)
         )
         if account in lab.ledger.list_accounts():
-            return view_population(lab.ledger, account).left_epsilon
+            return view_account(lab.ledger, account).left_epsilon
         return None if self.budget is None else float(self.budget.epsilon)
 
     def read_schema(self) -> Schema:
@@ -249,8 +239,7 @@ class TypedDeclaration:
             return _GRAPHS[self.protects](self.left, self.right, degree, of)
         if self.protects != "column" or not self.unit:
             raise wrong_field_error("who is protected", "the column that names a person")
-        regions = [each.name for each in self.columns if each.names_regions]
-        return Unit(self.unit, self._read_max_rows(), of, regions=regions, pinned=self.pinned)
+        return Unit(self.unit, self._read_max_rows(), of)
 
     def _read_max_rows(self) -> int | BoundChoice:
         if not self.choose_rows.strip():
@@ -301,7 +290,7 @@ def read_declaration(context: ServerContext, fields: Mapping[str, str]) -> Typed
         "twin_rho",
     )
     said: dict[str, Any] = {name: fields.get(name, "")[:200] for name in names}
-    return replace(empty, columns=columns, pinned=bool(fields.get("pinned")), **said)
+    return replace(empty, columns=columns, **said)
 
 
 def read_source(source: str) -> dict[str, str]:
@@ -329,7 +318,7 @@ def _read_column(empty: TypedColumn, at: int, fields: Mapping[str, str]) -> Type
         for name in ("low", "high", "step", "values", "missing", "choose")
     }
     kind = fields.get(f"kind-{at}", "")
-    said |= {name: bool(fields.get(f"{name}-{at}")) for name in ("constant", "region", "required")}
+    said |= {name: bool(fields.get(f"{name}-{at}")) for name in ("constant", "required")}
     written = fields.get(f"format-{at}", "")
     formats = {"number": NUMBER_FORMATS, "date": DATE_FORMATS}.get(kind, ())
     said["format"] = written if written in formats else ""

@@ -40,8 +40,6 @@ KINDS = (
     "account",
     "grant",
     "snapshot",
-    "regions",
-    "pinned",
     "unread",
     "resume",
     "lab",

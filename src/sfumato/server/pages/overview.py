@@ -69,7 +69,6 @@ def show_overview(request: Request, visitor: SignedIn, context: Context) -> HTML
         "curves": [_trace(history, each) for each in accounts if parse_account(each.name)[1] is None],
         "tables": () if session is None else session.tables.tables,
         "odometers": [f"{each.name.partition(':')[2]}: {each.spent}" for each in accounts],
-        "regions": [(each.name.partition(":")[2], each.list_regions()) for each in accounts if each.regions],
         "lifetimes": [] if session is None else [each.sentence() for each in session.budget.lifetimes],
         "has_quota": session is not None,
         "releases": list_release_lines(context, visitor, LATEST),
@@ -106,7 +105,7 @@ def _sum_promises(context: ServerContext) -> dict[str, float]:
 
 
 def _trace(history: BudgetHistory, account: AccountView) -> BurnDown:
-    points = history.trace(account.tightest)
+    points = history.trace(account.name)
     population = parse_account(account.name)[0]
     picture = viz.burn_down(
         [point.charges for point in points],

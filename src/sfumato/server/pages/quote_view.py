@@ -35,8 +35,6 @@ class QuoteView:
     bias: list[str]
     warning: str
     slot: str
-    regions: str
-    """The regions that are charged; empty where everyone is."""
     why_not: str
     """Why the question would be refused; empty if it would not."""
     text: str
@@ -64,7 +62,6 @@ def view_quote(quoted: dict[str, Any]) -> QuoteView:
         warning=quoted.get("warning", ""),
         bias=[each for each in quoted.get("bias") or () if not each.startswith(_BIAS)],
         slot="" if slot is None else f"{format_number(slot, 6)} s",
-        regions="; ".join(quoted.get("regions") or ()),
         why_not="" if admitted else _explain_refusal(quoted, left),
         text=str(quoted.get("text", "")),
     )

@@ -78,7 +78,6 @@ def advance_table(
     through: Mapping[str, str] | None = None,
     max_rows: int | dict[str, Any] | None = None,
     *,
-    forget_regions: bool = False,
     confirm_losses: bool = False,
 ) -> Any:
     """Make the next snapshot of a table; return what the declaration did to its rows."""
@@ -90,7 +89,6 @@ def advance_table(
             rows_at,
             max_rows=rows,
             through=moments or None,
-            forget_regions=forget_regions,
             confirm_losses=confirm_losses,
         )
     return None if report is None else report.to_dict()

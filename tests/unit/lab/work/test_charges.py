@@ -262,8 +262,6 @@ def test_a_charge_follows_one_of_a_question_in_any_order(lab: sf.Lab) -> None:
 def test_the_request_is_pinned(lab: sf.Lab) -> None:
     """A key that was used years ago must be found again, so the hash behind it never changes."""
     words = ("patients", "a table", sf.ADD_REMOVE, None, "k")
-    charge = parse_foreign_release(sf.privacy.Pure(1), *words).make_charge(
-        lab.ledger, lab.contents, "add-remove"
-    )
+    charge = parse_foreign_release(sf.privacy.Pure(1), *words).make_charge(lab.contents, "add-remove")
     assert charge.request == "41776f73914ca518fc3316b8c96190de697e64fd32d28f831792a332e3f80668"
     assert json.loads(charge.write_entry_body("2026-01-01", "0"))["about"]["source"] == "external"
