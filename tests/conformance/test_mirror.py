@@ -14,7 +14,7 @@ from published_clinic import BY_WARD, make_clinic
 from sfumato.cli.main import main
 from sfumato.errors import PolicyError, UsageError
 from sfumato.lab.lab import Lab
-from sfumato.lab.public_tables import find_public_table
+from sfumato.lab.publications.public_tables import find_public_table
 
 
 @pytest.fixture(scope="module")

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from sfumato.curator.answers.release import Release
     from sfumato.curator.payer import Spending
     from sfumato.lab.bounds.paying import Tuning
-    from sfumato.lab.published import Published
+    from sfumato.lab.publications.published import Published
     from sfumato.lab.query import Query
     from sfumato.lab.session import Session
 

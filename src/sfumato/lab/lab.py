@@ -31,8 +31,8 @@ from sfumato.lab.folder import (
     require_lab,
     require_vacant,
 )
-from sfumato.lab.publication_names import require_publication_name
-from sfumato.lab.published import list_publications
+from sfumato.lab.publications.names import require_publication_name
+from sfumato.lab.publications.published import list_publications
 from sfumato.lab.session import Session
 from sfumato.lab.surveys.desk import SurveyDesk
 from sfumato.lab.tables.desk import TableDesk
@@ -52,8 +52,8 @@ if TYPE_CHECKING:
     from sfumato.engines.limits import RunLimits
     from sfumato.engines.router import EngineRouter
     from sfumato.lab.analysts import Analyst
-    from sfumato.lab.mirror import MirrorReport
-    from sfumato.lab.published import Published
+    from sfumato.lab.publications.mirror import MirrorReport
+    from sfumato.lab.publications.published import Published
     from sfumato.lab.synthetic.published_table import PublishedTable
     from sfumato.ledger.api import Verified
     from sfumato.privacy.exact import Number
@@ -163,7 +163,7 @@ class Lab(TableDesk, WorkDesk, SurveyDesk):
         nothing else; it is made if need be. What has not changed is left alone, so this can run as often as
         you like. It costs nothing.
         """
-        from sfumato.lab.mirror import mirror_publications
+        from sfumato.lab.publications.mirror import mirror_publications
 
         return mirror_publications(self, address, reader)
 

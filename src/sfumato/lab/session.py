@@ -13,7 +13,7 @@ from sfumato.curator.payer import Payer
 from sfumato.errors import PolicyError, UsageError
 from sfumato.lab.budget_view import BudgetView, view_budget
 from sfumato.lab.models import ModelDesk
-from sfumato.lab.published import list_publications
+from sfumato.lab.publications.published import list_publications
 from sfumato.lab.query import Query
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from sfumato.curator.question.measurement import Question
     from sfumato.lab.graph import Graph
     from sfumato.lab.partition import Partition
-    from sfumato.lab.published import Published
+    from sfumato.lab.publications.published import Published
     from sfumato.lab.several.together import TogetherQueries
     from sfumato.lab.sq_oracle import QueryOracle
     from sfumato.lab.stream import TableStream

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 from fastapi import APIRouter, Depends, Path, Request, Response
 
 from sfumato.errors import PolicyError
-from sfumato.lab.public_tables import find_public_table, list_public_tables
+from sfumato.lab.publications.public_tables import find_public_table, list_public_tables
 from sfumato.server.access import Role, Visitor, allow
 from sfumato.server.context import ServerContext, get_context
 from sfumato.server.wire import FactsBody
 
 if TYPE_CHECKING:
-    from sfumato.lab.public_tables import PublicTable
+    from sfumato.lab.publications.public_tables import PublicTable
 
 router = APIRouter(tags=["publications"])
 

@@ -201,6 +201,7 @@ def test_the_part_of_delta_is_declared_in_the_form(clinic: ServedClinic) -> None
         "table": "stays",
         "protects": "column",
         "unit": "guest",
+        "population": "lodgers",
     }
     said |= {"max_rows": "2", "kind-1": "list", "values-1": "east, west"}
     said |= {"epsilon": "2", "delta": "1e-6"}
@@ -212,7 +213,7 @@ def test_the_part_of_delta_is_declared_in_the_form(clinic: ServedClinic) -> None
     assert "SF-N336" in wrong.text
     done = clinic.send("POST", "/register", "steward", data=said | {"side_share": "0.9"}, headers=HTML)
     assert "stays is registered" in done.text
-    assert clinic.lab.ledger.read_budget("population:guest") == sf.Budget(2, 1e-6, side_share=0.9)
+    assert clinic.lab.ledger.read_budget("population:lodgers") == sf.Budget(2, 1e-6, side_share=0.9)
     clinic.lab.drop("stays")
 
 

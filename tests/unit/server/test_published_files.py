@@ -13,10 +13,11 @@ import pyarrow as pa
 import pytest
 from pyarrow import csv, parquet
 
+import sfumato as sf
 from published_clinic import BY_WARD, make_clinic
 from serving import ServedClinic, serve_clinic
-from sfumato.lab.public_tables import find_public_table, tabulate_answer
-from sfumato.lab.publication_names import make_unique, simplify_name
+from sfumato.lab.publications.names import make_unique, simplify_name
+from sfumato.lab.publications.public_tables import find_public_table, tabulate_answer
 from sfumato.server.settings import ServerSettings
 
 
@@ -119,12 +120,11 @@ def test_a_name_moves_to_what_is_published_later(clinic: ServedClinic) -> None:
     assert first["digest"] != again["digest"]
 
 
-class Answer:
-    def __init__(self, table: pa.Table) -> None:
-        self.table = table
-
-    def to_arrow(self) -> pa.Table:
-        return self.table
+def test_synthetic_rows_are_a_file_too(clinic: ServedClinic) -> None:
+    clinic.lab.publish(sf.synth.Twin(), table="visits", rows=20, name="made_up")
+    made = pd.read_csv(io.BytesIO(get(clinic, "/published/made_up.csv").content))
+    assert (len(made), set(made)) == (20, {"patient_id", "cost", "ward", "day"})
+    assert get(clinic, "/published/made_up.json").json()["entry"] is None
 
 
 def test_columns_have_one_of_six_types_and_names_of_their_own() -> None:
@@ -137,7 +137,7 @@ def test_columns_have_one_of_six_types_and_names_of_their_own() -> None:
         ],
         names=["n", "N", "text", "day"],
     )
-    found = tabulate_answer(Answer(table))
+    found = tabulate_answer(table)
     assert {each.name: str(each.type) for each in found.schema} == {
         "n": "int64",
         "N_2": "double",

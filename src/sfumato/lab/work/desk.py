@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from sfumato.curator.answers.release import Release
     from sfumato.curator.catalog.catalog import Catalog
-    from sfumato.lab.published import Published
+    from sfumato.lab.publications.published import Published
     from sfumato.lab.synthetic.published_table import PublishedTable
     from sfumato.lab.work.requests import ReceivedRequest, SentRequest
     from sfumato.ledger import Ledger

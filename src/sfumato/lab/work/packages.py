@@ -14,7 +14,7 @@ from sfumato.curator.answers.release import Release
 from sfumato.curator.payer import find_kept, population_account
 from sfumato.errors import PolicyError, SfumatoError, UsageError
 from sfumato.files.durable import replace_file
-from sfumato.lab.published import Published
+from sfumato.lab.publications.published import Published
 from sfumato.lab.query import Query
 from sfumato.lab.synthetic.published_table import PublishedTable
 from sfumato.lab.work.cards import (

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import PolicyError
-from sfumato.lab.publication_names import require_publication_name
-from sfumato.lab.published import Published
+from sfumato.lab.publications.names import require_publication_name
+from sfumato.lab.publications.published import Published
 from sfumato.lab.synthetic.published_table import PublishedTable
 from sfumato.server.access import open_session
 from sfumato.server.jobs.tasks import find_fit, rebuild_generator

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sfumato.engines.postgres.mirror import MirrorTable, write_mirror
-from sfumato.lab.public_tables import list_public_tables
-from sfumato.lab.publication_names import make_unique
+from sfumato.lab.publications.names import make_unique
+from sfumato.lab.publications.public_tables import list_public_tables
 
 if TYPE_CHECKING:
     from sfumato.curator.payer import LabAccess
     from sfumato.engines.postgres.mirror import MirrorChanges
-    from sfumato.lab.public_tables import PublicTable
+    from sfumato.lab.publications.public_tables import PublicTable
 
 _LONGEST = 63
 """Bytes after which PostgreSQL cuts a name off."""

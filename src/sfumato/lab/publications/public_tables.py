@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from sfumato.curator.answers.release import Release
 from sfumato.curator.catalog.publications import write_spend
 from sfumato.errors import PolicyError, SfumatoError
-from sfumato.lab.publication_names import make_unique, simplify_name
-from sfumato.lab.published import Published, list_publications
+from sfumato.lab.publications.names import make_unique, simplify_name
+from sfumato.lab.publications.published import Published, list_publications
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -103,9 +103,9 @@ def find_public_table(lab: LabAccess, name: str) -> PublicTable:
     )
 
 
-def tabulate_answer(answer: Any) -> pa.Table:
+def tabulate_answer(answer: Release | pa.Table) -> pa.Table:
     """Return an answer as a table. Columns and types follow from the question, rows keep their order."""
-    table = answer.to_arrow(intervals=True) if isinstance(answer, Release) else answer.to_arrow()
+    table = answer.to_arrow(intervals=True) if isinstance(answer, Release) else answer
     return _simplify_types(table.rename_columns(make_unique(table.column_names)))
 
 
