@@ -141,6 +141,7 @@ def tune(
 @click.option("--key", help="Idempotency key: retries with the same key are charged once.")
 @click.option("--plot", help="Also save a chart of the answer to this .png, .svg, .html or .json file.")
 @click.option("--all-groups", is_flag=True, help="Also show groups whose numbers are not significant.")
+@click.option("--then", help="A SELECT over the answer, which is its table answer; this is free.")
 @as_json
 def ask(
     sql: tuple[str, ...],
@@ -149,6 +150,7 @@ def ask(
     key: str | None,
     plot: str | None,
     all_groups: bool,
+    then: str | None,
     tune: float | None,
     as_json: bool,
     spend: dict[str, Any],
@@ -174,9 +176,10 @@ def ask(
     release = question.release(key=key, **spend)
     # Public facts are asked for in the same way, and have no groups.
     release = release.all_groups() if all_groups and hasattr(release, "all_groups") else release
-    show(release, as_json)
+    found = release if then is None else release.sql(then)
+    show(found, as_json)
     if target is not None:
-        release.plot().save(target)
+        found.plot().save(target)
 
 
 def _ask_together(releases: tuple[Release, ...], target: Path | None, as_json: bool) -> None:

@@ -71,6 +71,7 @@ def test_quotes_are_the_same(clinic: LoopbackClinic, remote: RemoteSession) -> N
         assert one.error(0.99) == other.error(0.99)
 
 
+OVER = "SELECT COUNT(*) AS k FROM answer"
 ASKED: dict[str, Any] = {
     "sql": lambda s: s.sql(SQL),
     "bounded": lambda s: s.sql(SQL).bounded(groups=1, rows=1),
@@ -108,6 +109,7 @@ def test_tables_are_the_same(clinic: LoopbackClinic, remote: RemoteSession, kind
         assert far.interval(0.8) == local.interval(0.8)
         assert far.plot().spec == local.plot().spec
         assert far.hidden_groups == local.hidden_groups
+        assert far.sql(OVER).item() == local.sql(OVER).item()
         assert far.all_groups().to_arrow() == local.all_groups().to_arrow()
         assert far.all_groups().interval(0.8) == local.all_groups().interval(0.8)
         assert far.to_pandas(intervals=True).equals(local.to_pandas(intervals=True))

@@ -16,6 +16,7 @@ from sfumato import viz
 from sfumato.curator.answers.answer import NoisyAnswer
 from sfumato.curator.answers.noise_law import NoiseLaw
 from sfumato.curator.answers.post_processing import compute_figure, compute_linear, is_linear
+from sfumato.curator.answers.results import only_item
 from sfumato.curator.answers.shown_groups import GroupRule
 from sfumato.curator.answers.simulated_noise import simulate_noise
 from sfumato.curator.question.measurement import ChosenAggregate, has_total, list_aggregates
@@ -204,18 +205,6 @@ _NUMBERS = ("int64", "double")
 
 def _nulls(values: list[Any]) -> Floats:
     return np.full(len(values), np.nan)
-
-
-def only_item(table: pa.Table) -> Any:
-    """Return the only number of an answer, or refuse one with more or fewer."""
-    if table.num_rows == 1 and table.num_columns == 1:
-        return table.column(0)[0].as_py()
-    raise UsageError(
-        "SF-N112",
-        "item() is for an answer with one row and one column.",
-        got=f"{table.num_rows:,} rows, {table.num_columns} columns",
-        try_="r.to_arrow()",
-    )
 
 
 # ---- draws of the noise ------------------------------------------------------------------------------------

@@ -19,15 +19,6 @@ from sfumato.curator.answers.answer import (
     match_kept_form,
     read_answer,
 )
-from sfumato.curator.answers.computed import (
-    AnswerTable,
-    ComputedAnswer,
-    SimulatedRows,
-    compute_sql,
-    find_origins,
-    only_item,
-    simulate_rows,
-)
 from sfumato.curator.answers.intervals import choice_interval, column_type, find_choice
 from sfumato.curator.answers.ordered.rank_error import rank_note
 from sfumato.curator.answers.post_processing import (
@@ -38,7 +29,7 @@ from sfumato.curator.answers.post_processing import (
     keep_groups,
     order_groups,
 )
-from sfumato.curator.answers.results import Receipt, point_to_caveats
+from sfumato.curator.answers.results import Receipt, only_item, point_to_caveats
 from sfumato.curator.answers.shown_groups import GroupRule, ShownGroups
 from sfumato.curator.catalog.domains import Numbers, Periods
 from sfumato.curator.plan.caveats import lucky
@@ -64,6 +55,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from sfumato.curator.answers.computed import ComputedAnswer, SimulatedRows
     from sfumato.curator.answers.noise_law import Ends, Floats
     from sfumato.curator.answers.shown_groups import Mask
     from sfumato.curator.catalog.catalog import Table
@@ -166,6 +158,9 @@ class Release:
         >>> r = s.sql("SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward").release(epsilon=0.5)
         >>> r.sql("SELECT AVG(n) AS mean FROM answer")
         """
+        # sqlglot comes with the first SQL over an answer.
+        from sfumato.curator.answers.computed import AnswerTable, compute_sql, find_origins
+
         level = float(parse_interval_level(confidence_level))
         counted = self._counted
         hidden = int((self._groups.possible & ~counted._among).sum())
@@ -183,10 +178,18 @@ class Release:
 
     def _simulate(self, *, judged: bool) -> SimulatedRows | str:
         """Return the answer with other noise, in which groups are `judged` once more."""
+        from sfumato.curator.answers.computed import simulate_rows
+
         whole = self.all_groups() if judged else self
         return simulate_rows(
             self._plan, self._answer, whole._places, whole.to_arrow(), self._among, judged=judged
         )
+
+    @property
+    def counted_rows(self) -> list[bool]:
+        """Which of the groups that are shown SQL over the answer reads."""
+        counted = set(self._counted._places)
+        return [at in counted for at in self._places]
 
     def item(self) -> Any:
         """Return the only number of an answer with one row and one column."""

@@ -7,11 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sfumato.curator.plan.priced import NO_CHARGE
+from sfumato.errors import UsageError
 from sfumato.errors.numbers import format_cell, format_decimal, format_share
 from sfumato.privacy.risk import event_success
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    import pyarrow as pa
 
     from sfumato.curator.catalog.columns import DateColumn, NumberColumn
     from sfumato.curator.plan.priced import Plan
@@ -158,3 +161,15 @@ def point_to_caveats(caveats: tuple[str, ...]) -> list[str]:
     line = "Intervals cover the noise. Truncation and clipping can add bias: see r.caveats"
     estimates = [text for text in caveats if text.startswith("Estimated bias")]
     return [*estimates, line] if caveats else []
+
+
+def only_item(table: pa.Table) -> Any:
+    """Return the only number of an answer, or refuse one with more or fewer."""
+    if table.num_rows == 1 and table.num_columns == 1:
+        return table.column(0)[0].as_py()
+    raise UsageError(
+        "SF-N112",
+        "item() is for an answer with one row and one column.",
+        got=f"{table.num_rows:,} rows, {table.num_columns} columns",
+        try_="r.to_arrow()",
+    )

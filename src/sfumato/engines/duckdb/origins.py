@@ -337,6 +337,7 @@ _READ: dict[Any, Any] = {
     exp.Subquery: _Select.subquery,
     exp.Exists: _Select.refuse,
     exp.Lambda: _Select.refuse,
+    exp.Columns: _Select.refuse,
 }
 
 

@@ -8,7 +8,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from sfumato import viz
-from sfumato.curator.answers.results import ChosenRange, ChosenValues, NoisyFigure, Receipt
+from sfumato.curator.answers.results import ChosenRange, ChosenValues, NoisyFigure, Receipt, only_item
 from sfumato.curator.catalog.description import ColumnDescription, PublicFacts, TableDescription, TableListing
 from sfumato.errors import UsageError
 from sfumato.lab.budget_view import SpentView
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
     import pyarrow as pa
+
+    from sfumato.curator.answers.computed import ComputedAnswer
 
     Again = Callable[[Mapping[str, Any]], "RemoteRelease"]
     AtLevel = Callable[..., Mapping[str, Any]]
@@ -185,6 +187,28 @@ class RemoteRelease(_Shown):
             None if bare else [float(high[at]) for at in known],
             name=name,
         )
+
+    def sql(self, text: str, *, confidence_level: float = USUAL) -> ComputedAnswer:
+        """Return what a SELECT gives over this answer, which is its table `answer`. This is free.
+
+        It runs on this machine. The law of the noise is known to the lab alone, so there are no intervals.
+        """
+        import pyarrow as pa
+
+        from sfumato.curator.answers.computed import AnswerTable, compute_sql
+        from sfumato.engines.duckdb.origins import KNOWN, NOISY
+
+        rows = self.to_arrow()
+        counted = self.said.get("counted") or [True] * rows.num_rows
+        origins = {name: KNOWN if name in self.said["labels"] else NOISY for name in rows.column_names}
+        hidden = self.hidden_groups + counted.count(False)
+        table = AnswerTable(rows.filter(pa.array(counted, pa.bool_())), origins, hidden=hidden)
+        level = float(parse_interval_level(confidence_level))
+        return compute_sql(text, table, lambda: "the law of its noise is known to the lab alone", level)
+
+    def item(self) -> Any:
+        """Return the only number of an answer with one row and one column."""
+        return only_item(self.to_arrow())
 
     @property
     def hidden_groups(self) -> int:

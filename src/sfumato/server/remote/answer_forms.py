@@ -26,6 +26,7 @@ def write_form(answer: Any, write: Callable[[Any], dict[str, Any]]) -> dict[str,
                 "labels": answer.label_names,
                 "nullable": answer.nullable_names,
                 "axis": answer.has_axis,
+                "counted": answer.counted_rows,
                 **({"all_groups": write(answer.all_groups())} if answer.hidden_groups else {}),
             }
         case NoisyFigure(value) | ChosenRange(value):
