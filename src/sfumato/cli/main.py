@@ -20,7 +20,7 @@ from sfumato.cli import (
     synth,
     tables,
 )
-from sfumato.cli.machine import completion, doctor
+from sfumato.cli.machine import doctor
 from sfumato.cli.output import CodedGroup
 from sfumato.cli.work import charges, mirror, packages, requests
 
@@ -71,7 +71,6 @@ main.add_command(plans.plan)
 main.add_command(fits.fit)
 main.add_command(reproduce.reproduce)
 main.add_command(doctor.doctor)
-main.add_command(completion.completion)
 main.add_command(requests.request)
 main.add_command(charges.charge)
 main.add_command(packages.package)

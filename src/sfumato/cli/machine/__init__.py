@@ -1,1 +1,1 @@
-"""Commands about the machine: what is missing on it, and completion for its shells."""
+"""The command about what is missing on the machine."""

@@ -1,10 +1,9 @@
-"""`sfumato doctor` says what is missing and what fixes it; `sfumato completion` completes every command."""
+"""`sfumato doctor` says what is missing and what fixes it; shells complete every command."""
 
 from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ from click.testing import CliRunner
 
 import sfumato as sf
 from sfumato.cli.machine import checks
-from sfumato.cli.machine.completion import SHELLS
 from sfumato.cli.main import main
 from sfumato.errors import LedgerError
 
@@ -68,22 +66,9 @@ def test_a_lab_that_is_well_and_one_that_is_ill(tmp_path: Path) -> None:
     assert "\x1b[" not in said  # colour yields to pipes
 
 
-@pytest.mark.parametrize("shell", SHELLS)
-def test_completion_is_a_script_that_the_shell_reads(shell: str) -> None:
-    result = CliRunner().invoke(main, ["completion", shell])
-    assert result.exit_code == 0
-    assert "_SFUMATO_COMPLETE" in result.stdout
-    if shutil.which(shell):
-        subprocess.run([shell, "-n"], input=result.stdout, text=True, check=True)
-
-
 def test_completion_knows_commands_and_options() -> None:
     kind = get_completion_class("bash")
     assert kind is not None
     complete = kind(main, {}, "sfumato", "_SFUMATO_COMPLETE")
     assert {each.value for each in complete.get_completions([], "req")} == {"request"}
     assert "--reason" in {each.value for each in complete.get_completions(["request", "make"], "--")}
-
-
-def test_wrong_shells_are_refused() -> None:
-    assert CliRunner().invoke(main, ["completion", "cmd"]).exit_code == 2
