@@ -20,7 +20,7 @@ from sfumato.curator.plan.spend import PureSpend, prefers_shape
 from sfumato.curator.question.measurement import ContributionLimits
 from sfumato.errors import PolicyError
 from sfumato.errors.numbers import format_typed
-from sfumato.lab.advice import AdvisedError, Repricing
+from sfumato.lab.bounds.advice import AdvisedError, Repricing
 from sfumato.lab.bounds.row_ranks import ranks_all_rows, unbounded_ranks_error
 from sfumato.lab.bounds.tuned_error import TunedError
 from sfumato.privacy.exact import parse_exact, parse_positive, parse_whole

@@ -16,7 +16,7 @@ from sfumato.curator.plan.resolved import ResolvedQuestion
 from sfumato.curator.plan.spend import PureSpend
 from sfumato.curator.plan.together.plan import gather_needs, plan_together, require_together
 from sfumato.errors import PolicyError, UsageError
-from sfumato.lab.advice import AdvisedError
+from sfumato.lab.bounds.advice import AdvisedError
 from sfumato.lab.bounds.row_ranks import ranks_all_rows, unbounded_ranks_error
 from sfumato.lab.query import Query, TunedQuery
 

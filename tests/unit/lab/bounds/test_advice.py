@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.lab.advice import _propose_ends
+from sfumato.lab.bounds.advice import _propose_ends
 
 SIZE = 20_000
 START, END = date(2023, 1, 1), date(2023, 12, 31)
