@@ -34,6 +34,7 @@ FAR = (
     "stay + gain >= 62.25", "cost < gain - 10", "ABS(gain) > 7.5", "COALESCE(stay, 99) > 60",
     "COALESCE(stay, 99) > 98", "seen > TIMESTAMP '1970-01-03 05:06:07'", "YEAR(day) > 2022",
     "SQRT(cost) > 71", "LENGTH(note) < 0", "CASE WHEN stay > 70 THEN 1 ELSE 0 END = 1", "score > 3",
+    "EXP(stay) > 1e20",    "EXP(stay) * EXP(stay) > EXP(gain + 85)", "stay / 7 > 100",
     "NOT ok AND ok",
 )  # fmt: skip
 """Conditions at the very ends of what is declared, on both sides of them."""
@@ -110,6 +111,7 @@ def test_which_conditions_are_seen_to_be_empty(
     holds = {
         "cost >= 5000", "gain > 2.2", "tip * 2 >= 100", "stay >= 5 AND stay <= 5", "day < DATE '2019-12-29'",
         "stay + gain >= 62.25", "COALESCE(stay, 99) > 60", "COALESCE(stay, 99) > 98",
+    "EXP(stay) > 1e20", "EXP(stay) * EXP(stay) > EXP(gain + 85)",
     }  # fmt: skip
     # Ranges of a value do not say that two parts of it exclude each other.
     unseen = {"YEAR(day) > 2022", "SQRT(cost) > 71", "LENGTH(note) < 0", "NOT ok AND ok"}

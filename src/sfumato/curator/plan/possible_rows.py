@@ -221,7 +221,9 @@ def _find_span(value: Value, scope: Scope) -> Span | None:
         for name, each in known.columns.items()
         if isinstance(each, Span)
     }
-    return Span(*ValueRanges(spans, _ANYWHERE).find(value)) if spans else None
+    ranges = ValueRanges(spans, _ANYWHERE)
+    # Nothing is known of doubles, which lie far beyond the integers too.
+    return Span(*ranges.find(value)) if spans and not ranges.is_double(value) else None
 
 
 def _or_missing(possible: Possible) -> Possible:

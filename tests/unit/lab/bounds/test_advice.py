@@ -161,8 +161,8 @@ USELESS = {
     "the highest": ("SELECT MAX(amount) AS x FROM known", {"epsilon": 0.001}, {}),
     "a median": ("SELECT MEDIAN(amount) AS x FROM known", {"epsilon": 0.0005}, {}),
     "a count": ("SELECT COUNT(*) AS x FROM known WHERE ward = 'A'", {"epsilon": 0.0001}, {}),
-    "a sum": ("SELECT SUM(amount) AS x FROM known", {"epsilon": 0.0001}, {}),
-    "an average": ("SELECT AVG(amount) AS x FROM known", {"epsilon": 0.0001}, {}),
+    "a sum": ("SELECT SUM(amount) AS x FROM t", {"epsilon": 0.01}, {"n": 50}),
+    "an average": ("SELECT AVG(amount) AS x FROM t", {"epsilon": 0.01}, {"n": 50}),
     "groups": (
         "SELECT ward, AVG(amount) AS x, COUNT(*) AS n FROM t GROUP BY ward",
         {"epsilon": 0.001},
@@ -200,7 +200,7 @@ def test_nothing_is_said_where_the_number_of_rows_is_secret(session: Any) -> Non
         "SELECT COUNT(*) AS x FROM t",
         "SELECT AVG(amount) AS x FROM t",
     ):
-        assert notes(session.sql(sql).quote(epsilon=1e-5)) == ""
+        assert notes(session.sql(sql).quote(epsilon=1e-3)) == ""
     assert "says nothing about a group of fewer rows" in str(
         session.sql("SELECT MAX(amount) AS x FROM t").quote(epsilon=1)
     )
