@@ -157,3 +157,40 @@ def test_units_that_break_a_constant_column_are_counted_and_must_be_confirmed(
     assert report is not None
     counts = {name: each["varying_units"] for name, each in report.to_dict()["columns"].items()}
     assert counts == {"sex": 2, "born": 1, "age": 0, "note": 1}
+
+
+REQUIRED = pa.table(
+    {"who": ["a", "b", "c"], "age": [10, 20, 30], "ill": [True, False, True], "sex": ["M", "F", "M"]}
+)
+
+
+@pytest.fixture(params=["postgres", pytest.param("spark", marks=pytest.mark.slow)])
+def required(request: pytest.FixtureRequest) -> Any:
+    if request.param == "spark":
+        session = request.getfixturevalue("spark")
+        frame = session.createDataFrame(REQUIRED)
+        fields = [f"{field.name} {field.dataType.simpleString()} NOT NULL" for field in frame.schema.fields]
+        return session.createDataFrame(frame.collect(), ", ".join(fields))
+    import psycopg
+
+    address, name = request.getfixturevalue("postgres"), f"rows_{secrets.token_hex(4)}"
+    load(address, name, REQUIRED)
+    with psycopg.connect(address) as connection:
+        for column in REQUIRED.column_names:
+            connection.execute(f"ALTER TABLE {name} ALTER COLUMN {column} SET NOT NULL".encode())
+    return f"{address}#public.{name}"
+
+
+def test_not_null_columns_are_declared_without_missing_values(required: Any, tmp_path: Path) -> None:
+    lab = sf.create(tmp_path / "lab")
+    columns = {
+        "age": sf.between(0, 110, step=1),
+        "ill": sf.one_of(True, False),
+        "sex": sf.one_of("M", "F"),
+    }
+    lab.register("people", required, unit=sf.Unit("who", max_rows=1), columns=columns, budget=sf.Budget(9))
+    taken = {name: each.nullable for name, each in lab.table("people").columns.items()}
+    assert taken == {"age": False, "ill": False, "sex": None}
+    sql = "SELECT age // 10 AS decade, COUNT(*) AS n FROM people GROUP BY decade"
+    found = lab.session().sql(sql).release(epsilon=1).all_groups().to_arrow()
+    assert None not in found["decade"].to_pylist()
