@@ -170,3 +170,19 @@ def test_all_engines_read_the_same(load_texts: Any, tmp_path: Path) -> None:
         for text, column, good in zip(texts, columns, readable, strict=True)
     }
     assert found == expected
+
+
+@pytest.mark.usefixtures("usual_losses")
+def test_formats_are_found_in_every_engine(load_texts: Any, tmp_path: Path) -> None:
+    days = [f"{day}/{month}/2024" for day in range(1, 29) for month in range(1, 13)]
+    costs = [f"{number}.000,50" for number in range(1, len(days) + 1)]
+    columns = {"day": sf.between("2024-01-01", "2024-12-31"), "cost": sf.between(0, 1e6)}
+    lab = sf.create(tmp_path / "lab")
+    source = load_texts(pa.table({"day": days, "cost": costs}))
+    report = lab.register("t", source, unit=sf.ROW, columns=columns, budget=sf.Budget(1))
+    assert report is not None
+    assert report.to_dict()["reading"] == [
+        "'day' is read as written like 31/12/2024.",
+        "'cost' is read as written like 1.234,56.",
+    ]
+    assert report.losses() == []
