@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from sfumato.curator.answers.laws.drawn_noise import (
     BodyCoordinate,
     NormalNoise,
-    RoundingNoise,
     draw_body,
     lattice_half_width,
     sum_half_width,
@@ -175,25 +174,10 @@ def combined_half_width(terms: Sequence[tuple[float, NoiseLaw]], confidence: flo
     if alike is not None:
         weight, noise, count = alike
         return np.array([weight * sum_half_width(noise, count, confidence)])
-    noisy = [(abs(weight), own) for weight, own in terms if own.draws]
-    alone = noisy[0] if len(noisy) == 1 else None
     # Cells with the same weights share one half width.
-    patterns, first, which = np.unique(law.weights, axis=1, return_index=True, return_inverse=True)
-    halves = []
-    for pattern, cell in zip(patterns.T, first.tolist(), strict=True):
-        own = NoiseLaw(law.draws, pattern[:, None])
-        whole = None if alone is None else _whole_half_width(alone[1].at([cell]), confidence)
-        halves.append(_half_width(own, confidence) if alone is None or whole is None else alone[0] * whole)
+    patterns, which = np.unique(law.weights, axis=1, return_inverse=True)
+    halves = [_half_width(NoiseLaw(law.draws, pattern[:, None]), confidence) for pattern in patterns.T]
     return np.array(halves)[which.reshape(-1)]
-
-
-def _whole_half_width(law: NoiseLaw, confidence: float) -> int | None:
-    """Return the half-width of a sum that was made whole, where the law of that is known; else None."""
-    for draw, (weight,) in zip(law.draws, law.weights.tolist(), strict=True):
-        # In a mean with another answer the rounding has a smaller weight, and the sum is not whole.
-        if isinstance(draw.noise, RoundingNoise) and weight == 1:
-            return draw.noise.whole_half_width(confidence)
-    return None
 
 
 def _half_width(law: NoiseLaw, confidence: float) -> float:

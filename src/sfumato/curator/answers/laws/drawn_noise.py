@@ -40,12 +40,6 @@ _MOST = 2**16
 """Most points of a lattice on which several noises are added up."""
 _FINEST = 64
 """Largest denominator of a ratio of two weights that have a lattice in common."""
-_UNCERTAIN = 0.08
-"""How far off the risk of an interval may be that draws of whole numbers tell, as a share: at 95 % it is
-three standard errors of 8,192 draws of four cells. A step more would cover several points more, so that a
-number just below is taken to reach."""
-_SURE = 0.99
-"""Confidence up to which those draws are many enough."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,19 +120,11 @@ class RoundingNoise:
     """What rounding moves a number by before it is rounded once more: so many numbers from −½ to ½."""
 
     parts: int
-    within: tuple[float, ...] = ()
-    """P(|error| ≤ h) for h from 0 on, of the whole number in the end; empty where its noise is wide."""
 
     @property
     def moments(self) -> NoiseMoments:
         """Variance and excess kurtosis."""
         return NoiseMoments(self.parts / 12, -1.2 / self.parts if self.parts else 0.0)
-
-    def whole_half_width(self, confidence: float) -> int | None:
-        """Return the least h with P(|error| ≤ h) ≥ confidence, as far as draws can tell; else None."""
-        if not self.within or confidence > _SURE:
-            return None
-        return int(np.searchsorted(self.within, confidence - _UNCERTAIN * (1 - confidence)))
 
     def half_width(self, confidence: Number) -> float:
         """Return the h with P(|number| ≤ h) = confidence."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 import itertools
 import math
 from fractions import Fraction
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +18,6 @@ from sfumato.curator.answers.together.joint_draws import JointDraws, MarginalDra
 from sfumato.curator.answers.together.rounding import AskedRoundings
 from sfumato.curator.answers.together.whole_sums import WholeSums
 from sfumato.curator.plan.shaped.shaped_sum import ShapedSum
-from sfumato.curator.plan.shaped.shapes import ColumnsNoise
 from sfumato.curator.plan.steps import POOLED, POOLED_WEIGHTS
 from sfumato.curator.plan.together.design import count_cells
 from sfumato.curator.plan.together.pool import StrategyItem
@@ -37,14 +35,6 @@ if TYPE_CHECKING:
 
 _WHOLE = 1e-9
 """How far a weight may be from a whole number and still be taken for it."""
-_COARSE = 8.0
-"""Deviation, in whole steps, from which on one step more covers less than 1.5 points more. Below it, the law
-of the rounded number is drawn."""
-_DRAWS, _NUMBERS = 2**13, 2**21
-"""Draws of that law, and most numbers that are drawn for it."""
-_HALFWAY = 1e-4
-_SEED = 11
-"""Neither has to do with privacy: these draws only say how far off an answer may be."""
 
 Strategy = tuple[StrategyItem, ...]
 
@@ -192,43 +182,7 @@ class PoolEstimates:
             return None
         # A sum over all cells is rounded once; others are from one rounded sum to the next, in each run.
         parts = 2 * home.count_runs(keys, self._pool.sizes) - 1 if keys else 0
-        variance = sum(float(each.covariance[0, 0]) for each in self._list_draws([at], keys))
-        return RoundingNoise(parts, self._simulate(at, keys) if keys and variance < _COARSE**2 else ())
-
-    def _simulate(self, at: int, keys: Marginal) -> tuple[float, ...]:
-        """Return P(|error| ≤ h) for h from 0 on, over all cells of a marginal; empty for too few draws."""
-        if self._draws * count_cells(self._pool.sizes, keys) < _DRAWS:
-            return ()
-        errors = np.abs(self._drawn.find(at, keys)).astype(np.int64).reshape(-1)
-        return tuple((np.cumsum(np.bincount(errors)) / errors.size).tolist())
-
-    @cached_property
-    def _draws(self) -> int:
-        """How often all that was measured is drawn."""
-        counts = (count_cells(self._pool.sizes, item.keys) for item in self._items)
-        numbers = sum(size * cells for size, cells in zip(self._sizes_of, counts, strict=True))
-        return min(_DRAWS, _NUMBERS // numbers)
-
-    @cached_property
-    def _drawn(self) -> WholeSums:
-        """Draws of the noise of all that was measured, put together and rounded as answers are."""
-        rng, rows = np.random.default_rng(_SEED), []
-        for size, item, noise in zip(self._sizes_of, self._items, self._noises, strict=True):
-            cells = count_cells(self._pool.sizes, item.keys)
-            drawn = _draw_noise(noise, size, cells * self._draws, rng).reshape(size, cells, self._draws)
-            # What lies halfway between two whole numbers is rounded to either, as often.
-            rows.append(list(drawn + rng.normal(0.0, _HALFWAY, drawn.shape)))
-        return self._make_whole(rows)
-
-
-def _draw_noise(noise: Any, size: int, count: int, rng: np.random.Generator) -> Floats:
-    """Return draws of each coordinate of a noise, one column each."""
-    if noise is None:
-        return np.zeros((size, count))
-    if isinstance(noise, ColumnsNoise):
-        # Its points have one seed, and two items with the same noise must not have the same draws.
-        return noise.draw_points(count)[:, rng.permutation(count)]
-    return np.asarray(noise.quantiles(rng.random((size, count))))
+        return RoundingNoise(parts)
 
 
 def _side_by_side(laws: Sequence[NoiseLaw], cells: Sequence[int]) -> NoiseLaw:
