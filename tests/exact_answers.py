@@ -51,17 +51,18 @@ def without_noise() -> Iterator[None]:
 
     Intervals are computed when they are asked for, so ask inside.
     """
-    laws = answer.noise_laws
-
-    def no_laws(plan: Any) -> tuple[NoiseLaw, ...]:
-        return (NoiseLaw.of(None),) * len(laws(plan))
-
     with (
         recording(Exact()),
-        mock.patch.object(answer, "noise_laws", no_laws),
+        mock.patch.object(answer, "noise_laws", _without_laws(answer.noise_laws)),
+        mock.patch.object(answer, "level_laws", _without_laws(answer.level_laws)),
+        mock.patch.object(answer.PoolEstimates, "join_laws", _without_laws(answer.PoolEstimates.join_laws)),
         mock.patch.object(post_processing, "likely_range", _range_without_noise),
     ):
         yield
+
+
+def _without_laws(laws: Callable[..., tuple[NoiseLaw, ...]]) -> Callable[..., tuple[NoiseLaw, ...]]:
+    return lambda *of: (NoiseLaw.of(None),) * len(laws(*of))
 
 
 def _range_without_noise(sums: Any, laws: Any, computed: Any, confidence: float) -> Any:

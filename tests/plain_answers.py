@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
@@ -78,7 +79,12 @@ def _plainly(value: Any) -> Any:
     return None if math.isnan(value) else float(value)
 
 
-_QUANTILES = (exp.Median, exp.Quantile, exp.PercentileCont, exp.PercentileDisc)
+def find_relative(sql: str) -> float:
+    """How far numbers of a question may be off: quotients and functions of rows are summed on a grid."""
+    return 1e-6 if re.search(r"/|\b(SQRT|LN|LOG2|LOG10|EXP|POWER)\(", sql) else 1e-9
+
+
+_QUANTILES = (exp.Median, exp.Quantile, exp.PercentileCont, exp.PercentileDisc, exp.Min, exp.Max)
 _MOMENTS = (exp.Variance, exp.VariancePop, exp.Stddev, exp.StddevPop, exp.Corr, exp.CovarSamp, exp.CovarPop)
 
 
@@ -88,7 +94,7 @@ def _find_far(shown: exp.Expression, relative: float, step: float) -> Far:
         return relative, max(step, relative / 10)
     if shown.find(*_MOMENTS):
         return max(relative, 1e-4), 1e-6
-    if relative < 1e-6 or not isinstance(shown.unalias(), exp.Round):
+    if relative <= 1e-6 or not isinstance(shown.unalias(), exp.Round):
         return relative, relative / 10
     digits = shown.unalias().args.get("decimals")
     return relative, 1.01 * 10.0 ** -int(0 if digits is None else digits.this)
