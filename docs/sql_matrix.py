@@ -47,7 +47,10 @@ CLAUSES: dict[str, tuple[str, ...]] = {
         "SELECT ward, ok, COUNT(*) AS n FROM visits GROUP BY CUBE (ward, ok)",
         "SELECT ward, ok, COUNT(*) AS n FROM visits GROUP BY GROUPING SETS ((ward), (ok), ())",
         "PIVOT visits ON ward USING COUNT(*)",
+        "SELECT LOWER(ward) AS ward, COUNT(*) AS n FROM visits GROUP BY 1",
+        "SELECT LOWER(ward) AS ward, COUNT(*) AS n FROM visits GROUP BY ward",
         "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward HAVING COUNT(*) > 100",
+        "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward HAVING ward <> 'A' AND COUNT(*) > 10",
         "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward ORDER BY n DESC LIMIT 2 OFFSET 1",
     ),
     "Numbers of an answer": (
@@ -206,7 +209,8 @@ _HEAD = f"""# SQL
 
 What analysts type, and whether it is answered. Every example below is asked of a small lab when `make docs`
 writes this page, so it says what the code does: "yes" where it is priced, or the code of the refusal, its
-sentence and what to write instead. Names of tables and columns ignore case. A refusal costs nothing.
+sentence and what to write instead. Names of tables and columns ignore case. In `GROUP BY` and `HAVING` a name means a
+column of the table first, and then an alias. A refusal costs nothing.
 
 All {len(FUNCTIONS)} functions of a row mean the same on DuckDB, PostgreSQL and Spark; tests compare them to
 the last digit. [Questions](questions.md) explains the answers, and [limits](limits.md) how large one may be.
