@@ -209,8 +209,8 @@ _HEAD = f"""# SQL
 
 What analysts type, and whether it is answered. Every example below is asked of a small lab when `make docs`
 writes this page, so it says what the code does: "yes" where it is priced, or the code of the refusal, its
-sentence and what to write instead. Names of tables and columns ignore case. In `GROUP BY` and `HAVING` a name means a
-column of the table first, and then an alias. A refusal costs nothing.
+sentence and what to write instead. Names of tables and columns ignore case. In `GROUP BY` and `HAVING` a
+column of the table comes before an alias of the same name. A refusal costs nothing.
 
 All {len(FUNCTIONS)} functions of a row mean the same on DuckDB, PostgreSQL and Spark; tests compare them to
 the last digit. [Questions](questions.md) explains the answers, and [limits](limits.md) how large one may be.

@@ -219,7 +219,7 @@ def drop_null_groups(plan: QuestionPlan, noisy: NoisyAnswer) -> NoisyAnswer:
         return noisy
     shape = [key.size for key in plan.resolved.keys]
     places = np.unravel_index(np.arange(noisy.cells), shape)
-    bounds = [key.size - key.nulls for key in plan.resolved.keys]
+    bounds = [key.size - key.has_null_group for key in plan.resolved.keys]
     kept = np.logical_and.reduce([at < size for at, size in zip(places, bounds, strict=True)])
     return noisy.take(np.flatnonzero(kept).tolist())
 
@@ -328,8 +328,12 @@ def key_columns(plan: QuestionPlan, noisy: NoisyAnswer) -> list[list[Any]]:
 def _listed_keys(plan: QuestionPlan) -> list[list[Any]]:
     keys = plan.resolved.keys
     places = np.unravel_index(np.arange(plan.resolved.cells), [key.size for key in keys]) if keys else ()
-    shown = [key.show_values() for key in keys]
-    return [[values[at] for at in column.tolist()] for values, column in zip(shown, places, strict=True)]
+    found = []
+    for key, column in zip(keys, places, strict=True):
+        values = key.show_values()
+        own = column if key.leader is None else np.array(key.follows)[places[key.leader]]
+        found.append([values[at] for at in own.tolist()])
+    return found
 
 
 def _show_key(domain: Domain, raw: Any) -> Any:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
 
     from sfumato.curator.answers.laws.drawn_noise import DrawnNoise
+    from sfumato.curator.plan.shaped.shapes import ColumnsNoise
     from sfumato.noise.additive import Noise
 
 Floats = NDArray[np.float64]
@@ -242,12 +243,23 @@ def _exceedance_alike(draws: tuple[Draw, ...], weights: tuple[float, ...], sizes
             # Noise is whole, so a number that is whole but for the rounding of doubles is taken as whole.
             steps = np.ceil(np.maximum(sizes, 0.0) / weight - _NUDGE)
             return np.where(steps > 0, noise.exceedance(steps), 1.0)
+        case [(BodyCoordinate(body, place), weight)]:
+            steps, which = np.unique(np.ceil(sizes / weight - _NUDGE), return_inverse=True)
+            # A table pays where many answers are simulated.
+            if steps.size <= _TAIL_POINTS // 8:
+                return _body_tail(body, place, steps)[which.reshape(sizes.shape)]
     ends, risks = _tabulate_tail(draws, weights)
     return np.where(sizes > 0, risks[np.searchsorted(ends, sizes, side="right") - 1], 1.0)
 
 
 def _used_noises(draws: tuple[Draw, ...], weights: tuple[float, ...]) -> list[tuple[DrawnNoise, float]]:
     return [(draw.noise, abs(weight)) for draw, weight in zip(draws, weights, strict=True) if weight]
+
+
+def _body_tail(body: ColumnsNoise, place: int, steps: NDArray[Any]) -> Floats:
+    """Return P(|noise| ≥ step) of one number of a body."""
+    within = [body.coverage(place, int(step) - 1) if step > 0 else 0.0 for step in steps.tolist()]
+    return np.asarray(np.maximum(body.told, 1 - np.array(within)))
 
 
 @lru_cache(maxsize=64)
@@ -257,8 +269,7 @@ def _tabulate_tail(draws: tuple[Draw, ...], weights: tuple[float, ...]) -> Ends:
         case [(BodyCoordinate(body, place), weight)]:
             last = body.half_width(place, 1 - Fraction(body.told))
             steps = np.unique(np.rint(np.linspace(1, max(1, last), _TAIL_POINTS)).astype(np.int64))
-            within = [body.coverage(place, step - 1) for step in steps.tolist()]
-            risks = np.maximum(body.told, 1 - np.array(within))
+            risks = _body_tail(body, place, steps)
             return np.append(0.0, weight * steps * (1 - _NUDGE)), np.append(1.0, risks)
     law = NoiseLaw(draws, np.array(weights)[:, None])
     risks = np.geomspace(1.0, _LEAST_RISK, _TAIL_POINTS)

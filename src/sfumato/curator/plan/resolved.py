@@ -54,7 +54,7 @@ from sfumato.curator.question.measurement import (
 from sfumato.curator.question.relation import Case
 from sfumato.engines import program as engine
 from sfumato.engines.rows import Bounded, Scan
-from sfumato.engines.values import Every, Lookup
+from sfumato.engines.values import Constant, Every, Lookup
 from sfumato.errors import PolicyError
 from sfumato.privacy.canonical import canonical_json
 from sfumato.privacy.neighbours import Neighbours
@@ -90,6 +90,10 @@ class Grouping:
     """Whether such rows may exist and are in no group: in answers from before there were groups for them."""
     places: range | tuple[int, ...] | None = None
     """Which values of the domain rows can have, counted from its least; None for all of them."""
+    leader: int | None = None
+    """The place of the key that this one follows from, so that it needs no groups of its own."""
+    follows: tuple[int, ...] = ()
+    """For each group of the leader, the place of the value that this key then has."""
 
     @property
     def domain(self) -> Domain:
@@ -106,7 +110,14 @@ class Grouping:
         """The number of groups that are known beforehand: one for each value, and one for missing ones."""
         if isinstance(self.domain, FreeTexts):
             return 0
+        if self.leader is not None:
+            return 1
         return (self.domain.size if self.places is None else len(self.places)) + self.nulls
+
+    @property
+    def has_null_group(self) -> bool:
+        """Whether the last of its groups is for rows where it is missing."""
+        return self.nulls and self.leader is None
 
     def narrow(self, values: NDArray[np.int64], missing: bool) -> Grouping:
         """Return the key with groups for these integers only, those of its domain.
@@ -130,6 +141,8 @@ class Grouping:
         if isinstance(self.domain, FreeTexts):
             raise AssertionError(self)
         low = self.domain.low
+        if self.leader is not None:
+            return engine.CellKey(Constant(0), 1)
         if isinstance(self.places, tuple):
             at = {place: number for number, place in enumerate(self.places)}
             entries = tuple(at.get(place) for place in range(self.domain.size))
@@ -176,8 +189,8 @@ class ResolvedQuestion:
         if not any(isinstance(key.domain, FreeTexts) for key in self.keys):
             self._key_values = tuple(find_key_values([key.part.value for key in self.keys], self.source))
             self.keys = self._narrow_keys()
-        self._check_cells()
         self.keys = self._with_nulls()
+        self._check_cells()
 
     @property
     def table(self) -> Table:
@@ -226,9 +239,11 @@ class ResolvedQuestion:
         keys, so that what was paid for then is still found.
         """
         # Levels came later than these groups, so that none was ever hashed without them.
-        if not any(key.nulls for key in self.keys) or self.question.levels:
+        if not any(key.has_null_group for key in self.keys) or self.question.levels:
             return self
-        keys = (replace(key, nulls=False, leaves_out=key.nulls) for key in self.keys)
+        keys = (
+            replace(key, nulls=False, leaves_out=True) if key.has_null_group else key for key in self.keys
+        )
         bare = self._copy(self.question, tuple(keys))
         bare._key_values = self._key_values
         # What rows add is the same, whatever groups they are in, and takes time to find.
@@ -405,7 +420,7 @@ class ResolvedQuestion:
         found = np.ones([self.keys[at].size for at in level], dtype=np.bool_)
         for each in self._key_values:
             own = [at for at in level if at in each.keys]
-            cells = [self.keys[at].find_cells(each.rows[:, each.keys.index(at)]) for at in own]
+            cells = [self._find_groups(each, at) for at in own]
             known = np.logical_and.reduce([part >= 0 for part in cells]) if own else None
             # Where no combination is left, the question is about no rows, and every group is empty.
             if known is None or not known.any():
@@ -417,10 +432,42 @@ class ResolvedQuestion:
 
     def _find_missing(self, level: tuple[int, ...]) -> Mask:
         found = np.zeros([self.keys[at].size for at in level], dtype=np.bool_)
-        for axis, at in enumerate(level):
-            if self.keys[at].nulls:
+        for axis, key in enumerate(self.keys[at] for at in level):
+            if key.has_null_group:
                 np.moveaxis(found, axis, 0)[-1] = True
+            elif key.nulls and key.leader is not None:
+                # Levels have no such keys, so that places and axes are the same.
+                missing = np.array(key.follows)[: found.shape[key.leader]] == len(key.show_values()) - 1
+                np.moveaxis(found, key.leader, 0)[missing] = True
         return found.reshape(-1)
+
+    def _find_groups(self, known: KeyValues, at: int) -> NDArray[np.intp]:
+        """Return the group of a key in each combination, −1 where it is in none."""
+        key = self.keys[at]
+        found = replace(key, leader=None).find_cells(known.rows[:, known.keys.index(at)])
+        return found if key.leader is None else np.minimum(found, 0)
+
+    def _with_followers(self, keys: tuple[Grouping, ...]) -> tuple[Grouping, ...]:
+        """Return the keys, of which those that follow from another have no groups of their own.
+
+        As the name of a contestant follows from the number, if a public table says so.
+        """
+        found = list(keys)
+        for each in () if self.question.levels else self._key_values:
+            cells = np.stack([keys[at].find_cells(each.rows[:, i]) for i, at in enumerate(each.keys)])
+            cells = cells[:, (cells >= 0).all(axis=0)]
+            follow = [_list_following(cells, i) for i in range(len(cells))] if cells.size else []
+            gains = [math.prod(keys[each.keys[i]].size for i in own) for own in follow]
+            if not gains or max(gains) == 1:
+                continue
+            first = gains.index(max(gains))
+            leader = each.keys[first]
+            for i in follow[first]:
+                own = np.zeros(keys[leader].size, dtype=np.int64)
+                own[cells[first]] = cells[i]
+                at = each.keys[i]
+                found[at] = replace(keys[at], leader=leader, follows=tuple(own.tolist()))
+        return tuple(found)
 
     def require_answerable(self) -> None:
         """Refuse what no spend could answer, before one is named."""
@@ -463,10 +510,13 @@ class ResolvedQuestion:
     def _with_nulls(self) -> tuple[Grouping, ...]:
         """Return the keys, each with a group for rows where it is missing, if by declaration it can be."""
         full = tuple(replace(key, nulls=self._can_miss(at)) for at, key in enumerate(self.keys))
-        # With many keys these groups would be most of the answer: past the limit it stays without them.
-        if self.discovers_keys or math.prod(key.size for key in full) <= MOST_CELLS:
+        if self.discovers_keys:
             return full
-        return tuple(replace(key, nulls=False, leaves_out=key.nulls) for key in full)
+        # With many keys these groups would be most of the answer: past the limit it stays without them.
+        followed = self._with_followers(full)
+        if math.prod(key.size for key in followed) <= MOST_CELLS:
+            return followed
+        return self._with_followers(tuple(replace(key, nulls=False, leaves_out=key.nulls) for key in full))
 
     def _check_keys(self) -> None:
         """Refuse groups whose names would say something about rows, and too many groups."""
@@ -498,6 +548,13 @@ class ResolvedQuestion:
                 "ROLLUP, CUBE and GROUPING SETS need groups that are listed.",
                 try_="columns declared with sf.one_of(…)",
             )
+
+
+def _list_following(cells: NDArray[np.intp], first: int) -> list[int]:
+    """Return which other rows follow from one: wherever it has one value, they have one too."""
+    many = len(np.unique(cells[first]))
+    others = [at for at in range(len(cells)) if at != first]
+    return [at for at in others if np.unique(cells[[first, at]], axis=1).shape[1] == many]
 
 
 def _rankable(part: LoweredValue) -> LoweredValue:

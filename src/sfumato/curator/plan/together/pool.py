@@ -74,7 +74,8 @@ def can_pool(resolved: ResolvedQuestion) -> bool:
     keys = [] if resolved.discovers_keys else [key.engine_key() for key in resolved.keys]
     bounded = resolved.question.bounds is not None and resolved.source.max_rows > 1
     whole = not bounded and not resolved.discovers_keys and len(set(keys)) == len(keys)
-    return whole and bool(resolved.summands) and not any(key.leaves_out for key in resolved.keys)
+    apart = any(key.leaves_out or key.leader is not None for key in resolved.keys)
+    return whole and bool(resolved.summands) and not apart
 
 
 @dataclass(frozen=True, slots=True)
