@@ -69,6 +69,8 @@ def test_quote_ask_and_ask_again(lab: str) -> None:
     told = run("ask", COUNT, "--lab", lab, "--epsilon", "0.5").stdout
     entry = first["receipt"]["entry"]  # type: ignore[index]
     assert f"Free: the same answer as in ledger entry {entry}, which was charged ε = 0.5" in told
+    over = run("ask", COUNT, "--lab", lab, "--epsilon", "0.5", "--then", "SELECT COUNT(*) AS k FROM answer")
+    assert over.stdout.splitlines()[0].split()[0] == "k"
     left = _json(run("budget", "--lab", lab, "--json"))
     assert left["population:patient_id"]["left_epsilon"] == 0.5  # type: ignore[index]
 
