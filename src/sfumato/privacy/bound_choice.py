@@ -46,6 +46,8 @@ class BoundChoice:
         aim = "" if self.keep is None else f", keep={format_typed(self.keep)}"
         return f"choose(epsilon={format_typed(self.epsilon)}{aim})"
 
+    __repr__ = __str__
+
 
 def choose(
     *,

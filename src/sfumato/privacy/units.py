@@ -60,6 +60,14 @@ class Unit:
         named |= {"public": False, "choice": choice}
         _set(self, **named)
 
+    def __repr__(self) -> str:
+        if self.column is None:
+            return "PUBLIC" if self.public else "ROW"
+        rows = self.max_rows if self.choice is None else self.choice
+        named = {"of": self.of, "regions": self.regions or None, "pinned": self.pinned or None}
+        more = "".join(f", {name}={value!r}" for name, value in named.items() if value is not None)
+        return f"Unit({self.column!r}, max_rows={rows!r}{more})"
+
     def population(self, table: str) -> str:
         """Return the population whose account pays."""
         return self.of or self.column or table

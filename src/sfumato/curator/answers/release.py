@@ -325,9 +325,16 @@ class Release:
         low, high = self._intervals(parse_interval_level(confidence))[name]
         bare = bool(np.isnan(low).all())
         known = np.flatnonzero(np.isfinite(number) & (np.isfinite(low) | bare))
-        keys, columns = self._key_names, self._keys
+        names = self._key_names
+        keys, totals = self._keys[: len(names)], self._keys[len(names) :]
+        # With levels, columns that say which keys are totalled follow the keys.
+        flags = totals or [[0] * len(number)] * len(names)
+        named = {
+            name: ["all" if summed[at] else key[at] for at in known]
+            for name, key, summed in zip(names, keys, flags, strict=True)
+        }
         return viz.answer_bars(
-            {key: [labels[at] for at in known] for key, labels in zip(keys, columns, strict=True)},
+            named,
             number[known].tolist(),
             None if bare else low[known].tolist(),
             None if bare else high[known].tolist(),

@@ -84,6 +84,8 @@ class Receipt:
             return f"Free: the answer follows from what is declared (ledger entry {self.entry})"
         return f"Charged {self.charged} to {self.unit} (ledger entry {self.entry})"
 
+    __str__ = __repr__ = sentence
+
 
 @dataclass(frozen=True, slots=True)
 class NoisyFigure:

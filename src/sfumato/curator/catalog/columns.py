@@ -6,7 +6,7 @@ The grid, the codes and every bound come from the declaration alone, never from 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from fractions import Fraction
@@ -18,6 +18,7 @@ from sfumato.curator.catalog.domains import Listed, Numbers, Periods
 from sfumato.engines import snapshot as preparation
 from sfumato.engines.formats import DATE_FORMATS, NUMBER_FORMATS
 from sfumato.errors import UsageError
+from sfumato.errors.numbers import format_typed
 from sfumato.privacy.bound_choice import BoundChoice
 from sfumato.privacy.exact import Number, parse_exact, parse_positive
 
@@ -50,6 +51,10 @@ class NumberColumn:
     """Whether values may be missing; None if the steward did not say."""
     format: str = ""
     """How texts write the numbers; empty for plain numbers."""
+
+    def __repr__(self) -> str:
+        steps = (f"step={format_typed(self.step, 15)}",) if self.declared_step else ()
+        return _write_call("between", (_type_value(self.low), _type_value(self.high), *steps), self)
 
     @property
     def ends(self) -> tuple[int, int]:
@@ -88,6 +93,9 @@ class DateColumn:
     format: str = ""
     """How texts write the dates; empty for ISO 8601."""
 
+    def __repr__(self) -> str:
+        return _write_call("between", (_type_value(self.low), _type_value(self.high)), self)
+
     @property
     def unit(self) -> str:
         """The unit of the stored integers: second for timestamps, day for dates."""
@@ -121,6 +129,9 @@ class ListedColumn:
     nullable: bool | None = None
     """Whether values may be missing; None if the steward did not say."""
 
+    def __repr__(self) -> str:
+        return _write_call("one_of", map(_type_value, self.values), self)
+
     def make_stored_column(self, name: str) -> StoredColumn:
         """Return how an engine stores the column."""
         values: tuple[Any, ...] = tuple(float(number) for number in self.domain.numbers) or self.values
@@ -147,6 +158,9 @@ class TextColumn:
     constant: bool = False
     missing: None = None
     nullable: None = None
+
+    def __repr__(self) -> str:
+        return _write_call("text", (), self)
 
     def make_stored_column(self, name: str) -> StoredColumn:
         """Return how an engine stores the column."""
@@ -402,6 +416,21 @@ def _write_rules(promise: DeclaredColumn) -> dict[str, Any]:
     nullable = {} if promise.nullable is None else {"nullable": promise.nullable}
     written = {"format": find_format(promise)} if find_format(promise) else {}
     return missing | nullable | written | ({"constant": True} if promise.constant else {})
+
+
+def _write_call(name: str, values: Iterable[str], promise: DeclaredColumn) -> str:
+    """Return a declaration as it is typed."""
+    rules = {
+        "missing": False if promise.nullable is False else promise.missing,
+        "constant": promise.constant or None,
+        "format": find_format(promise) or None,
+    }
+    named = (f"{rule}={_type_value(value)}" for rule, value in rules.items() if value is not None)
+    return f"{name}({', '.join([*values, *named])})"
+
+
+def _type_value(value: Scalar) -> str:
+    return format_typed(value, 15) if isinstance(value, Fraction) else repr(value)
 
 
 def _write_value(value: Scalar) -> Any:

@@ -49,7 +49,7 @@ def describe_values(column: DeclaredColumn) -> str:
     """Return the values that a column may have, in words."""
     match column:
         case NumberColumn():
-            low, high, step = map(_write, (column.low, column.high, column.step))
+            (low, high), step = map(_write, (column.low, column.high)), format_number(column.step)
             return f"between {low} and {high}, in steps of {step}"
         case DateColumn():
             return f"between {column.low} and {column.high}, to the {column.unit}"

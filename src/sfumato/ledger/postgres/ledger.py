@@ -36,6 +36,10 @@ class PostgresLedger(StoredLedger):
         self._key_file = None if key is None else Path(key).absolute()
         super().__init__(timeout)
 
+    def __repr__(self) -> str:
+        # The address may hold a password.
+        return f"PostgresLedger(schema={self._schema!r})"
+
     @classmethod
     def create(
         cls,

@@ -44,6 +44,9 @@ class SqliteLedger(StoredLedger):
         self._file = identify_file(self._path)
         super().__init__(timeout)
 
+    def __repr__(self) -> str:
+        return f"SqliteLedger({self._path!r})"
+
     @classmethod
     def create(cls, path: str | Path, *, timeout: float = TIMEOUT) -> Self:
         """Create a ledger that its owner alone can read, where there is no file yet."""

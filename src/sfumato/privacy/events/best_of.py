@@ -26,7 +26,7 @@ _FARTHER = tuple(2.0 ** (step / 2) for step in range(13))
 
 
 @tagged("BestOf", "event", "stop", "tail")
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True, init=False, repr=False)
 class BestOf(Event):
     """The best, by a score that each run releases, of K runs of one event.
 

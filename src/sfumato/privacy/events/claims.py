@@ -40,7 +40,7 @@ LARGEST_EPSILON = 200
 
 
 @tagged("RenyiCurve", "points")
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True, init=False, repr=False)
 class RenyiCurve(Event):
     """Any mechanism whose Rényi divergence is at most so much at each of these orders, both ways.
 
@@ -79,7 +79,7 @@ class RenyiCurve(Event):
 
 
 @tagged("PrivacyProfile", "points")
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True, init=False, repr=False)
 class PrivacyProfile(Event):
     """Any mechanism that is (ε, δ)-DP for each of these pairs (ε, δ) at once.
 
@@ -130,7 +130,7 @@ class PrivacyProfile(Event):
 
 
 @tagged("DiscreteGaussianNoise", "sigma", "l1")
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True, init=False, repr=False)
 class DiscreteGaussian(Event):
     """Noise ∝ exp(−x²/(2σ²)) on the integers, on counts that move by at most `l1` in all.
 

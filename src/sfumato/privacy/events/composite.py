@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @tagged("Sequential", "events")
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True, init=False, repr=False)
 class Sequential(Event):
     """Several events on the same people, one after the other."""
 
@@ -47,7 +47,7 @@ class Sequential(Event):
 
 
 @tagged("Parallel", "events")
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True, init=False, repr=False)
 class Parallel(Event):
     """Events on separate groups of people: the most expensive one is the price.
 
@@ -82,7 +82,7 @@ class Parallel(Event):
 
 
 @tagged("Repeated", "event", "times")
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True, init=False, repr=False)
 class Repeated(Event):
     """One event, repeated this many times."""
 

@@ -8,9 +8,10 @@ from collections.abc import Iterable
 from dataclasses import fields
 from enum import Enum
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from sfumato.errors import UsageError
+from sfumato.errors.numbers import format_typed
 from sfumato.privacy.divergences import NO_BOUND
 
 if TYPE_CHECKING:
@@ -35,6 +36,10 @@ class Event(ABC):
     __slots__ = ()
 
     tag: ClassVar[str]
+
+    def __repr__(self) -> str:
+        shown = (f"{each.name}={_show_field(getattr(self, each.name))}" for each in fields(cast("Any", self)))
+        return f"{type(self).__name__}({', '.join(shown)})"
 
     @abstractmethod
     def pure(self) -> Fraction | None:
@@ -95,3 +100,11 @@ def require_events(values: Any) -> tuple[Event, ...]:
     if isinstance(values, str) or not isinstance(values, Iterable):
         raise UsageError("SF-N118", "Events are expected here.", got=type(values).__name__)
     return tuple(map(require_event, values))
+
+
+def _show_field(value: object) -> str:
+    """Return a field as it is typed; a number as a decimal if it is a short one."""
+    if not isinstance(value, Fraction):
+        return repr(value)
+    typed = format_typed(value, 15)
+    return typed if Fraction(typed) == value else repr(value)

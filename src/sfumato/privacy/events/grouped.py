@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @tagged("Grouped", "event", "k")
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True, init=False, repr=False)
 class Grouped(Event):
     """An event priced for a group of `k` linked units that are added, removed or replaced together.
 

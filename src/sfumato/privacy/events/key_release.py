@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @tagged("KeyRelease", "epsilon", "delta", "event")
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True, init=False, repr=False)
 class KeyRelease(Event):
     """Key discovery that is (ε, δ)-DP, and beside its δ costs at most `event`.
 

@@ -38,7 +38,7 @@ which is valid. Searches read curves at far higher orders."""
 
 
 @tagged("Sampled", "event", "rate", "relation")
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True, init=False, repr=False)
 class Sampled(Event):
     """An event on a secret random sample, in which each unit is with probability `rate`.
 

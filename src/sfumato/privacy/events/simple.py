@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @tagged("Pure", "epsilon")
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True, init=False, repr=False)
 class Pure(Event):
     """Any ε-DP mechanism. Its curve is that of randomized response, which dominates all others.
 
@@ -48,7 +48,7 @@ class Pure(Event):
 
 
 @tagged("Laplace", "scale")
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True, init=False, repr=False)
 class Laplace(Event):
     """Continuous Laplace noise; `scale` is that of the noise over the l1 sensitivity.
 
@@ -69,7 +69,7 @@ class Laplace(Event):
 
 
 @tagged("DiscreteLaplace", "scale", "l1")
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True, init=False, repr=False)
 class DiscreteLaplace(Event):
     """Integer Laplace noise of one `scale` on a vector whose l1 norm moves by at most `l1` grid steps.
 
@@ -92,7 +92,7 @@ class DiscreteLaplace(Event):
 
 
 @tagged("KNorm", "scale", "norm")
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True, init=False, repr=False)
 class KNorm(Event):
     """Noise whose law falls by e^(−1 / scale) a step of a norm, on cells that move by at most `norm` steps.
 
@@ -117,7 +117,7 @@ class KNorm(Event):
 
 
 @tagged("Gaussian", "sigma")
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True, init=False, repr=False)
 class Gaussian(Event):
     """Gaussian noise, continuous or rounded to a grid; `sigma` is its deviation over the l2 sensitivity.
 
@@ -138,7 +138,7 @@ class Gaussian(Event):
 
 
 @tagged("Concentrated", "rho")
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True, init=False, repr=False)
 class Concentrated(Event):
     """Any ρ-zCDP mechanism, such as steps chosen as answers come in whose ρ add up to this much at most.
 
@@ -160,7 +160,7 @@ class Concentrated(Event):
 
 
 @tagged("Exponential", "epsilon")
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True, init=False, repr=False)
 class Exponential(Event):
     """A choice ∝ exp(ε·u/(2Δu)), or ∝ exp(ε·u/Δu) where all scores move the same way: ε-bounded range.
 
@@ -183,7 +183,7 @@ class Exponential(Event):
 
 
 @tagged("RandomizedResponse", "epsilon", "values")
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True, init=False, repr=False)
 class RandomizedAnswer(Event):
     """Randomized response: one of `values` answers, the true one e^ε times as likely as each other.
 
@@ -229,7 +229,7 @@ class RandomizedAnswer(Event):
 
 
 @tagged("ApproxDP", "epsilon", "delta")
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True, init=False, repr=False)
 class ApproxDP(Event):
     """Any (ε, δ)-DP mechanism: as if a hidden coin showed all with chance δ, and else an ε-DP answer.
 
@@ -255,7 +255,7 @@ class ApproxDP(Event):
 
 
 @tagged("ThresholdedKeys", "epsilon", "delta")
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True, init=False, repr=False)
 class ThresholdedKeys(Event):
     """Key discovery: keys released only where enough units have them, (ε, δ)-DP as the mechanism proves.
 
@@ -281,7 +281,7 @@ class ThresholdedKeys(Event):
 
 
 @tagged("NonPrivate")
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class NonPrivate(Event):
     """A use of the data without any guarantee. It can be written down but never charged."""
 

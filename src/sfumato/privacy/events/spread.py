@@ -75,7 +75,7 @@ def sum_squares(moves: Moves) -> int:
 
 
 @tagged("SpreadLaplace", "scale", "moves", "l2_squared")
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True, init=False, repr=False)
 class SpreadLaplace(Event):
     """Integer Laplace noise of one `scale` on many cells, of which one unit moves several.
 
@@ -116,7 +116,7 @@ class SpreadLaplace(Event):
 
 
 @tagged("SpreadExponential", "epsilon", "moves")
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True, init=False, repr=False)
 class SpreadExponential(Event):
     """Choices of bounded range in many cells: one unit's rows move the choice of a cell by ε for each row.
 
