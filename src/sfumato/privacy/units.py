@@ -64,9 +64,8 @@ class Unit:
         if self.column is None:
             return "PUBLIC" if self.public else "ROW"
         rows = self.max_rows if self.choice is None else self.choice
-        named = {"of": self.of, "regions": self.regions or None, "pinned": self.pinned or None}
-        more = "".join(f", {name}={value!r}" for name, value in named.items() if value is not None)
-        return f"Unit({self.column!r}, max_rows={rows!r}{more})"
+        of = "" if self.of is None else f", of={self.of!r}"
+        return f"Unit({self.column!r}, max_rows={rows!r}{of})"
 
     def population(self, table: str) -> str:
         """Return the population whose account pays."""

@@ -110,7 +110,7 @@ def test_the_shell_prints_warnings_as_sentences(tmp_path: Path) -> None:
     declared = ["--row", "--whole", "age", "0", "110", "--epsilon", "1000", "--lab", folder]
     added = CliRunner().invoke(main, ["table", "add", "people", str(tmp_path / "rows.parquet"), *declared])
     assert added.exit_code == 0, added.output
-    assert "A budget of ε = 1000 promises almost no privacy" in added.stderr
+    assert "A budget of ε = 1,000 promises almost no privacy" in added.stderr
     granted = CliRunner().invoke(main, ["user", "grant", "ada", "--epsilon", "2000", "--lab", folder])
     assert "is ε = 2000, but the whole budget is ε = 1000" in granted.stderr
     asked = CliRunner().invoke(main, ["ask", COUNT, "--lab", folder, "--as", "ada", "--epsilon", "50"])
