@@ -37,18 +37,22 @@ def find_formats(engine: EngineRouter, source: Any, table: Table, survey: Source
 
     Refuse a column that two formats read and that means something else in each.
     """
-    kinds = engine.list_columns(source)
     kept = survey.rows - survey.without_unit
-    candidates: dict[str, tuple[str, ...]] = {}
-    for column in survey.columns:
-        declared = table.columns[column.name]
-        if not isinstance(declared, NumberColumn | DateColumn) or declared.format:
-            continue
-        # Between 5 % and 10 % the format that needs no name fits too well for another one to be found.
-        lost = report.loses_much(column.unreadable, 2 * (kept - column.missing))
-        if lost and kinds.get(column.name) == TEXTS:
-            dates = isinstance(declared, DateColumn)
-            candidates[column.name] = DATE_FORMATS if dates else tuple(NUMBER_FORMATS)
+    # Between 5 % and 10 % the format that needs no name fits too well for another one to be found.
+    lossy = {
+        column.name
+        for column in survey.columns
+        if not find_format(table.columns[column.name])
+        and report.loses_much(column.unreadable, 2 * (kept - column.missing))
+    }
+    candidates = {
+        name: DATE_FORMATS if isinstance(declared, DateColumn) else tuple(NUMBER_FORMATS)
+        for name, declared in table.columns.items()
+        if name in lossy and isinstance(declared, NumberColumn | DateColumn)
+    }
+    # The kinds are asked for last: to know them, objects of a pandas frame are looked at.
+    kinds = engine.list_columns(source) if candidates else {}
+    candidates = {name: each for name, each in candidates.items() if kinds[name] == TEXTS}
     if not candidates:
         return table
     found = _choose_formats(engine, source, table, candidates)
