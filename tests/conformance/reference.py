@@ -173,10 +173,10 @@ def _power(number: float, exponent: float) -> float | None:
     return None if number < 0 or (number == 0 and exponent < 0) else number**exponent
 
 
-def _whole(part: Whole, number: float) -> int:
+def _whole(part: Whole, number: float) -> int | None:
     number *= 2.0**-part.exponent
-    if part.clips:
-        number = min(max(number, float(part.low)), float(part.high))
+    if part.checked and not part.low <= number <= part.high:
+        return None
     match part.rule:
         case "even":
             return round(number)

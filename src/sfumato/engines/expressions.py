@@ -191,15 +191,13 @@ class Expressions:
         return f"CAST('{number!r}' AS {self.dialect.double})"
 
     def _whole(self, part: Whole) -> str:
-        number = inner = self.write_value(part.part)
+        number = self.write_value(part.part)
         if part.exponent:
             number = f"({number} * {self._real(2.0**-part.exponent)})"
-        if part.clips:
-            number = (
-                f"least(greatest({number}, {self._real(float(part.low))}), {self._real(float(part.high))})"
-            )
-            # They pass over a missing number; it is missing again in a sum with x - x, which is 0 otherwise.
-            number = f"({number} + ({inner} - {inner}))"
+        if part.checked:
+            # LEAST and GREATEST take as long as a logarithm, and pass over missing numbers.
+            ends = f"{self._real(float(part.low))} AND {self._real(float(part.high))}"
+            number = f"CASE WHEN {number} BETWEEN {ends} THEN {number} END"
         return self.dialect.write_whole(number, part.rule)
 
     # ---- dates, texts ----

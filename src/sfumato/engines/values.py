@@ -131,14 +131,14 @@ class Calendar:
     field: str
 
 
-@tagged("Whole", "part", "rule", "exponent", "low", "high", "clips")
+@tagged("Whole", "part", "rule", "exponent", "low", "high", "checked")
 @dataclass(frozen=True, slots=True)
 class Whole:
     """The integer next to a double divided by 2^exponent.
 
     The rule is "even" (the nearest, halves to the even one), "away" (the nearest, halves away from zero),
-    "floor" or "zero" (towards it). With `clips` the quotient is clipped to [low, high] first; without, it
-    lies there by its own bounds.
+    "floor" or "zero" (towards it). With `checked` it is missing where the quotient lies outside [low, high],
+    which its bounds exclude; without, LEAST and GREATEST keep it there.
     """
 
     part: Value
@@ -146,7 +146,7 @@ class Whole:
     exponent: int
     low: int
     high: int
-    clips: bool = True
+    checked: bool = True
 
 
 @tagged("Length", "text")

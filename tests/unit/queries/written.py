@@ -163,8 +163,8 @@ def _of_one(part: Any) -> str:
             return f"{name}({value(inner)}{'' if total or name not in _PARTIAL else ' or missing'})"
         case of.Power(base, exponent, total):
             return f"({value(base)} ^ {value(exponent)}{'' if total else ' or missing'})"
-        case of.Whole(inner, rule, exponent, low, high, clips):
-            ends = f" in {low} to {high}" if clips else ""
+        case of.Whole(inner, rule, exponent, low, high, checked):
+            ends = f" in {low} to {high}" if checked else ""
             return f"{rule}({value(inner)}{f' / 2^{exponent}' if exponent else ''}{ends})"
         case of.Length(text):
             return f"length({value(text)})"

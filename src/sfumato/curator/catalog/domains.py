@@ -32,7 +32,7 @@ class Numbers:
     high: int
     step: Fraction = Fraction(1)
     rounded: bool = False
-    """Whether values were rounded to this grid, so that a literal is rounded too before it is compared."""
+    """Whether values were rounded to this grid, because no step was declared."""
 
     def __post_init__(self) -> None:
         require_field(self.low <= self.high, self, "high", "low or more")

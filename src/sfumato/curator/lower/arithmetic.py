@@ -169,7 +169,9 @@ def round_number(part: LoweredValue, digits: int) -> LoweredValue:
     if part.real is None:
         part, domain = require_number(part, what)
         ratio = domain.step / unit
-        above, below = 2 * ratio.numerator, 2 * ratio.denominator
+        # A half of the divisor is added before dividing, so that it is made even.
+        double = 1 if ratio.denominator % 2 == 0 else 2
+        above, below = double * ratio.numerator, double * ratio.denominator
         if (ratio.denominator == 1) and domain.bound * ratio.numerator <= LARGEST:
             return _on_unit(part, domain, ratio.numerator, unit)
         if max(domain.bound * above + below, above, below) <= LARGEST:

@@ -12,6 +12,7 @@ from sfumato.curator.catalog.calendar import count_periods, parse_moment
 from sfumato.curator.catalog.columns import kind_of_value
 from sfumato.curator.catalog.domains import FreeTexts, Listed, Numbers, Periods
 from sfumato.curator.lower.lowered_value import (
+    MISSING,
     LoweredValue,
     align_periods,
     align_steps,
@@ -90,16 +91,15 @@ def build_predicate(node: Condition, lower: Lower) -> Predicate:
 def _compare_with_literal(part: LoweredValue, operator: str, value: Scalar | None, words: str) -> Predicate:
     if value is None:
         raise PolicyError("SF-Q134", "A comparison with NULL is never true.", try_="IS NULL")
+    if part is MISSING:
+        return Same(part.value, Constant(0))
     match part.domain:
         case Numbers() as domain:
-            # Where values were rounded to a grid the literal is rounded too: cost = 0.1 then finds 0.1.
+            # Literals are exact: one between two steps of a grid equals no value of it.
             number = _require_number(words, value)
             if part.real is not None:
                 return compare_reals(part.real, operator, constant_real(number))
-            place = number / domain.step
-            return compare_with_constant(
-                part, operator, Fraction(_nearest_integer(place)) if domain.rounded else place
-            )
+            return compare_with_constant(part, operator, number / domain.step)
         case Periods() as domain:
             return compare_with_constant(
                 part, operator, count_periods(_require_moment(words, value), domain.unit)
@@ -324,10 +324,6 @@ def require_text(part: LoweredValue) -> Text:
 
 def _quote_name(node: Expression) -> str:
     return f"'{str(node)[:80]}'" if isinstance(node, asked.Name) else "This value"
-
-
-def _nearest_integer(place: Fraction) -> int:
-    return math.floor(place + Fraction(1, 2))
 
 
 def _show_some(domain: Listed) -> str:

@@ -176,8 +176,8 @@ def _written_parts(node: Any) -> list[Any]:
     if isinstance(node, Least | Greatest):
         return (1 if node.skips else 2) * flatten_extremes(node)
     parts = [getattr(node, field.name) for field in fields(node)]
-    # What is clipped, or has a value for some numbers only, is written three times and twice.
-    if isinstance(node, Whole) and node.clips:
+    # What is checked, or has a value for some numbers only, is written three times and twice.
+    if isinstance(node, Whole) and node.checked:
         return 3 * parts
     if isinstance(node, Curve | Power) and not node.total:
         return 2 * parts

@@ -65,6 +65,8 @@ class Real:
     """The same, relative to the number; infinite where that is not known."""
     whole: bool = False
     """Whether it is a whole number."""
+    unsigned: bool = False
+    """Whether it is not negative by the signs of what it is computed from, whatever is rounded."""
 
     @property
     def bound(self) -> float:
@@ -102,7 +104,8 @@ def constant_real(number: Fraction) -> Real:
     error = 0.0 if Fraction(nearest) == number else abs(nearest) * _ULP
     relative = _ULP if error else 0.0
     whole = nearest.is_integer()
-    return Real(_constant(nearest), nearest, nearest, _exponent(nearest), error, relative, whole)
+    quantum, unsigned = _exponent(nearest), nearest >= 0
+    return Real(_constant(nearest), nearest, nearest, quantum, error, relative, whole, unsigned)
 
 
 def _stretched(value: Value, domain: Numbers, factor: Fraction) -> Real:
@@ -119,7 +122,7 @@ def _stretched(value: Value, domain: Numbers, factor: Fraction) -> Real:
     rounded = max(domain.bound * factor.numerator, factor.denominator) > 2**53 or below != 1
     relative = 4 * _ULP if rounded else 0.0
     quantum = _exponent(_nearest(factor)) - 1
-    found = Real(value, ends[0], ends[1], quantum, relative=relative)
+    found = Real(value, ends[0], ends[1], quantum, relative=relative, unsigned=domain.low >= 0)
     return _checked(replace(found, error=relative * found.bound))
 
 
@@ -183,6 +186,7 @@ def _round_end(end: float, rule: str) -> int:
 def _is_bounded(found: Real) -> bool:
     """Return whether LEAST and GREATEST of constants, which an analyst wrote, keep the ends already."""
     low, high = _written_ends(found.value)
+    low = 0.0 if low is None and found.unsigned else low
     return low is not None and high is not None and found.low <= low and high <= found.high
 
 
@@ -223,7 +227,7 @@ def add_reals(one: Real, other: Real) -> Real:
 def negate_real(one: Real) -> Real:
     """Return a double with its sign changed."""
     value = Multiply(one.value, _constant(-1.0))
-    return replace(one, value=value, low=-one.high, high=-one.low, whole=one.whole)
+    return replace(one, value=value, low=-one.high, high=-one.low, unsigned=False)
 
 
 def multiply_reals(one: Real, other: Real) -> Real:
@@ -255,8 +259,9 @@ def divide_reals(one: Real, other: Real) -> Real:
     beside = other.relative if math.isfinite(other.relative) else other.error / other.nearest
     error = one.error / other.nearest + most * beside
     relative = one.relative + other.relative + 2 * _ULP
-    value = Quotient(one.value, other.value, other.nonzero)
-    return _rounded(Real(value, min(corners), max(corners), one.quantum - far, error, relative))
+    value, unsigned = Quotient(one.value, other.value, other.nonzero), one.unsigned and other.unsigned
+    quantum = one.quantum - far
+    return _rounded(Real(value, min(corners), max(corners), quantum, error, relative, unsigned=unsigned))
 
 
 def _divide(above: float, below: float) -> float:
@@ -279,7 +284,7 @@ def take_extreme(one: Real, other: Real, kind: type[Least | Greatest], ends: tup
     else:
         low = max((side.low for side in known), default=low)
     joined = _joined(kind(one.value, other.value, skips=True), one, other, low, high)
-    return replace(joined, whole=one.whole and other.whole)
+    return replace(joined, whole=one.whole and other.whole, unsigned=one.unsigned and other.unsigned)
 
 
 def choose_real(condition: Predicate, then: Real, otherwise: Real) -> Real:

@@ -63,7 +63,9 @@ def clamped(what: str) -> Caveat:
 
 def stepped() -> Caveat:
     """Say that numbers without a declared step are rounded."""
-    return Caveat("Numbers count in steps: about a million between their bounds, unless a step was declared")
+    return Caveat(
+        "Numbers count in steps of less than 10^-8 of their larger bound, unless a step was declared"
+    )
 
 
 def undeclared() -> Caveat:
