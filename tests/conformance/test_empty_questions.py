@@ -17,6 +17,7 @@ from conformance.both_engines import find_loader
 from conformance.generate import ask
 from conformance.parts import VISITS, condition
 from conformance.worlds import World, make
+from sfumato.curator.hostile.reading import SlotReader
 from sfumato.curator.plan.resolved import ResolvedQuestion
 from sfumato.engines.program import CellHistogram, CellSums, KeyedSums
 from sfumato.engines.router import EngineRouter
@@ -194,6 +195,18 @@ def test_an_empty_question_is_free_and_reads_nothing(
         AssertionError, match="nothing may be read"
     ):  # the same patches stop a question that has rows
         session.sql("SELECT COUNT(*) AS n FROM t WHERE amount > 1").release(epsilon=0.1)
+
+
+def test_no_worker_starts_for_an_empty_question(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its reply leaves at once: that it is empty is public."""
+    lab = sf.create(tmp_path / "lab")
+    lab.register("t", TABLE, unit=sf.Unit("who", max_rows=2), columns=COLUMNS, budget=sf.Budget(1))
+    monkeypatch.setattr(SlotReader, "begin", _refuse)
+    asked = lab.session(hostile=True).sql("SELECT COUNT(*) AS n FROM t WHERE amount > 1e9")
+    assert asked.quote(epsilon=5).slot is None
+    assert asked.release(epsilon=5).to_arrow().to_pylist() == [{"n": 0}]
+    with pytest.raises(AssertionError, match="nothing may be read"):
+        lab.session(hostile=True).sql("SELECT COUNT(*) AS n FROM t").release(epsilon=0.1)
 
 
 def test_the_others_share_what_an_empty_question_does_not_need(tmp_path: Path) -> None:

@@ -109,8 +109,7 @@ def has_no_rows(source: RowSource) -> bool:
     registered. So `cost > 1e9` holds for no row of a column that is declared up to 5,000.
     """
     tables = {table.snapshot_name: table for table in source.tables}
-    follower = RowFollower(lambda scan: _find_declared(scan, tables))
-    return not follower.can_have_row(source.rows, source.where)
+    return _RowFollower(tables).follow_filter(source.rows, source.where) is None
 
 
 def _find_declared(scan: Scan | UnitSizes, tables: Mapping[str, Table]) -> Known:
@@ -130,36 +129,32 @@ def _find_declared(scan: Scan | UnitSizes, tables: Mapping[str, Table]) -> Known
 
 
 @dataclass(frozen=True, slots=True)
-class RowFollower:
-    """Follows rows through a program. `find_known` says what stored rows hold, None where there are none."""
+class _RowFollower:
+    """Follows rows through a program, from what is declared of these tables."""
 
-    find_known: Callable[[Scan | UnitSizes], Known | None]
-
-    def can_have_row(self, rows: Rows, where: Predicate) -> bool:
-        """Return whether a row may satisfy the condition."""
-        return self._follow_filter(rows, where) is not None
+    tables: Mapping[str, Table]
 
     def _follow(self, rows: Rows) -> Scope | None:
         """Return what is known of the rows of a source, or None if there are none."""
         match rows:
             case Scan(at=at) | UnitSizes(at=at):
-                known = self.find_known(rows)
-                return None if known is None else {at: known}
+                return {at: _find_declared(rows, self.tables)}
             case Joined():
                 return self._follow_join(rows)
             case PerUnit(inner, where, keys, figures, at):
-                scope = self._follow_filter(inner, where)
+                scope = self.follow_filter(inner, where)
                 return None if scope is None else {at: _sum_up(keys, figures, scope)}
             case Bounded(inner, where):
-                return self._follow_filter(inner, where)
+                return self.follow_filter(inner, where)
             case Computed(inner, values, at):
                 scope = self._follow(inner)
                 return None if scope is None else {**scope, at: Known(_name_values("v", values, scope))}
             case Ordered(inner, where, _, _, at):
-                scope = self._follow_filter(inner, where)
+                scope = self.follow_filter(inner, where)
                 return None if scope is None else {**scope, at: Known({})}
 
-    def _follow_filter(self, rows: Rows, where: Predicate) -> Scope | None:
+    def follow_filter(self, rows: Rows, where: Predicate) -> Scope | None:
+        """Return what is known of the rows that satisfy a condition, or None if there are none."""
         scope = self._follow(rows)
         narrowed = None if scope is None else _narrow_scope(where, scope)
         return narrowed if narrowed is not None and True in judge_condition(where, narrowed) else None

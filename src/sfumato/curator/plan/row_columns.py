@@ -15,7 +15,8 @@ from sfumato.curator.question.measurement import (
     SumOf,
     VarianceOf,
 )
-from sfumato.engines.program import Counted, Present
+from sfumato.engines.program import Counted, Present, Total
+from sfumato.engines.values import Add, Constant, Lookup, Multiply
 from sfumato.errors.checked import checked
 from sfumato.noise.bodies.shaped import MOST_SUMS
 
@@ -111,7 +112,8 @@ class _Finder:
     def _add_deviations(self, of: object, deviations: Summand, rows: Summand) -> None:
         # Deviations in half steps are odd in every row, and so is their bound: both together are even.
         (total,) = list_summands(SumOf(of), self._source)  # type: ignore[arg-type]
-        halves = int(total.step / deviations.step)
+        # Beside another number the grid may be another one, so their form must say that they are odd, too.
+        halves = 2 if total.step == 2 * deviations.step and _is_odd(deviations) else 1
         width = 2 * deviations.bound // halves
         self._columns[deviations] = SummedColumn(deviations, deviations.bound, width, rows, halves)
 
@@ -146,3 +148,16 @@ class _Finder:
             # A missing number adds nothing, as 0 does.
             low, high, rows = min(low, 0), max(high, 0), ROWS
         self._columns[total] = SummedColumn(total, -low, high - low, rows)
+
+
+def _is_odd(deviations: Summand) -> bool:
+    """Return whether a sum adds up odd integers within an odd bound, as its form shows."""
+    value = deviations.term.value if isinstance(deviations.term, Total) else None
+    match value:
+        case Add(Multiply(_, Constant(2)), Constant(int(number))):
+            odd = number % 2 == 1
+        case Lookup(_, entries):
+            odd = all(each is None or each % 2 == 1 for each in entries)
+        case _:
+            odd = False
+    return odd and deviations.bound % 2 == 1
