@@ -24,8 +24,6 @@ from sfumato.curator.catalog.domains import (
     is_countable,
 )
 from sfumato.curator.lower.expressions import lower_expression
-from sfumato.curator.lower.key_values import MISSING as NO_VALUE
-from sfumato.curator.lower.key_values import find_key_values
 from sfumato.curator.lower.lowered_value import (
     MISSING,
     LoweredValue,
@@ -35,6 +33,8 @@ from sfumato.curator.lower.lowered_value import (
 )
 from sfumato.curator.lower.presence import is_present
 from sfumato.curator.lower.relations import lower_relation
+from sfumato.curator.plan.key_values import MISSING as NO_VALUE
+from sfumato.curator.plan.key_values import find_key_values
 from sfumato.curator.plan.possible_rows import has_no_rows
 from sfumato.curator.plan.row_columns import GroupedColumns, find_columns
 from sfumato.curator.plan.sensitivity import ContributionBounds, SumSensitivity
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.curator.catalog.catalog import Table
-    from sfumato.curator.lower.key_values import KeyValues
+    from sfumato.curator.plan.key_values import KeyValues
     from sfumato.engines.rows import Rows
     from sfumato.engines.values import Predicate
 
