@@ -52,7 +52,7 @@ def test_a_schema_says_it_all(lab: Path) -> None:
     assert added.exit_code == 0, added.output
     shown = run("table", "show", "visits", "--lab", str(lab / "lab")).stdout
     assert "between 2020-01-01 and 2024-12-31, to the day" in shown
-    assert "in steps of 0.0001221" in shown
+    assert "in steps of 1e-06" in shown
     assert "stay NULL; one per unit" in shown
     assert "count as C" in shown
 
