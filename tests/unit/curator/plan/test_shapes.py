@@ -2,9 +2,11 @@
 
 from collections.abc import Callable
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import sfumato as sf
@@ -260,3 +262,13 @@ def test_an_answer_kept_with_independent_noise_is_read_as_such() -> None:
     assert match_kept_form(shaped, text).shaped is None
     assert read_answer(match_kept_form(shaped, text), text).sums.tolist() == [[3], [4], [5]]
     assert plain.with_shape(False) is plain
+
+
+def test_a_covariance_of_a_quotient_is_priced(tmp_path: Path) -> None:
+    """Beside another number, its deviations are on a coarser grid than its plain sum."""
+    lab = sf.create(tmp_path / "lab")
+    source = pa.table({"who": [1, 2], "stay": [3, 4], "gain": [1.5, 2.0]})
+    columns = {"stay": sf.between(-1, 60, step=1), "gain": sf.between(-7.5, 2.25, step=0.125)}
+    lab.register("t", source, unit=sf.Unit("who", max_rows=1), columns=columns, budget=sf.Budget(10))
+    asked = lab.session().sql("SELECT COVAR_POP(stay / gain, stay) AS c FROM t")
+    assert asked.quote(epsilon=1).plan.shaped is not None
