@@ -5,6 +5,7 @@ Without noise, an answer may differ from the truth by the slack that its interva
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 from collections import Counter
@@ -237,6 +238,38 @@ def test_random_expressions_are_right(
     rows = random_rows.make_rows(random.Random(0))
     judge = Judge(register(tmp_path, find_loader(engine, request), t=rows), random_rows.make_plain(rows))
     ask_random(judge, random.Random(0), count)
+    check(judge, engine)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("seed", [TODAY, TODAY + 10**6, TODAY + 2 * 10**6])
+def test_many_random_expressions_are_right(
+    tmp_path: Path, request: pytest.FixtureRequest, engine: str, seed: int
+) -> None:
+    """The seeds change daily."""
+    rows = random_rows.make_rows(random.Random(seed))
+    judge = Judge(register(tmp_path, find_loader(engine, request), t=rows), random_rows.make_plain(rows))
+    ask_random(judge, random.Random(seed), 1000)
+    check(judge, f"{engine}, seed {seed}")
+
+
+@pytest.mark.parametrize("engine", ["DuckDB", "PostgreSQL"])
+def test_doubles_are_rounded_at_the_ends_of_their_range(
+    tmp_path: Path, request: pytest.FixtureRequest, engine: str
+) -> None:
+    rows = random_rows.make_rows(random.Random(1))
+    judge = Judge(register(tmp_path, find_loader(engine, request), t=rows), random_rows.make_plain(rows))
+    column, literal = random_rows.column, random_rows.of_literal
+    share = random_rows.divide(column("tiny"), column("tip"))
+    doubles = [
+        random_rows.curve("LN", literal("2.5"), ""),
+        random_rows.curve("EXP", literal("0.3"), ""),
+        share,
+    ]
+    doubles += [random_rows.divide(column(name), literal("7")) for name in ("age", "temp")]
+    for name, one in itertools.product(("FLOOR", "CEIL", "ROUND", "CAST"), doubles):
+        judge.compare_groups(random_rows.clip(random_rows.put_on_grid(name, 0, one), "-3", "7"))
     check(judge, engine)
 
 

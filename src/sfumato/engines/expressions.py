@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -196,8 +197,8 @@ class Expressions:
             number = f"({number} * {self._real(2.0**-part.exponent)})"
         if part.checked:
             # LEAST and GREATEST take as long as a logarithm, and pass over missing numbers.
-            ends = f"{self._real(float(part.low))} AND {self._real(float(part.high))}"
-            number = f"CASE WHEN {number} BETWEEN {ends} THEN {number} END"
+            low, high = map(self._real, _find_ends(part))
+            number = f"CASE WHEN {number} BETWEEN {low} AND {high} THEN {number} END"
         return self.dialect.write_whole(number, part.rule)
 
     # ---- dates, texts ----
@@ -310,3 +311,24 @@ def _none(part: str) -> str:
 
 def _clamped(number: int) -> int:
     return max(-_LIMIT, min(number, _LIMIT))
+
+
+def _find_ends(part: Whole) -> tuple[float, float]:
+    """Return ends of the doubles that the rule rounds into [low, high], none of which it rounds beyond.
+
+    From 2^50 on doubles have next to nothing after the point.
+    """
+    low, high = float(part.low), float(part.high)
+    if max(abs(part.low), abs(part.high)) >= 2**50:
+        return low, high
+    match part.rule:
+        case "floor":
+            return low, math.nextafter(high + 1, -math.inf)
+        case "zero":
+            below = math.nextafter(low - 1, math.inf) if low <= 0 else low
+            return below, math.nextafter(high + 1, -math.inf) if high >= 0 else high
+        case "away":
+            # Engines add a half first, and the sum is rounded to a double.
+            near = 0.5 - max(1, abs(low), abs(high)) * 2.0**-51
+            return low - near, high + near
+    return low, high
