@@ -38,7 +38,6 @@ from sfumato.engines.values import (
     Choose,
     Column,
     Constant,
-    Curve,
     Divide,
     Double,
     Either,
@@ -56,6 +55,7 @@ from sfumato.engines.values import (
     Power,
     Quotient,
     RealConstant,
+    RealFunction,
     Same,
     Some,
     Spelled,
@@ -136,7 +136,7 @@ def _of_one(part: Any) -> Reading:
             return lambda row: float(digits)
         case Double(of):
             return _of_all(float, of)
-        case Curve(name, of):
+        case RealFunction(name, of):
             return _of_all(lambda number: _curve(name, number), of)
         case Power(base, RealConstant(digits)):
             return _of_all(lambda number: _power(number, float(digits)), base)

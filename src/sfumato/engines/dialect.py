@@ -61,8 +61,8 @@ class Dialect(Protocol):
         Pieces at the ends are compared once, those between them at most once at every place.
         """
 
-    def write_curve(self, name: str, number: str) -> str:
-        """Write a function of a double, of those that `values.Curve` lists, where it has a value."""
+    def write_function(self, name: str, number: str) -> str:
+        """Write a function of a double, of those that `values.RealFunction` lists, where it has a value."""
 
     def write_whole(self, number: str, rule: str) -> str:
         """Write a double of less than 63 bits as an integer, by a rule of `values.Whole`."""

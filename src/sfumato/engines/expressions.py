@@ -20,7 +20,6 @@ from sfumato.engines.values import (
     Choose,
     Column,
     Constant,
-    Curve,
     Divide,
     Double,
     Either,
@@ -39,6 +38,7 @@ from sfumato.engines.values import (
     Predicate,
     Quotient,
     RealConstant,
+    RealFunction,
     Same,
     Some,
     Spelled,
@@ -97,7 +97,7 @@ class Expressions:
                 return self._of_unit(part)
             case Calendar() | Length() | Folded():
                 return self._of_one(part)
-            case Double() | RealConstant() | Quotient() | Curve() | Power() | Whole():
+            case Double() | RealConstant() | Quotient() | RealFunction() | Power() | Whole():
                 return self._double(part)
 
     def _entry(self, part: Lookup) -> str:
@@ -163,7 +163,7 @@ class Expressions:
 
     # ---- doubles ----
 
-    def _double(self, part: Double | RealConstant | Quotient | Curve | Power | Whole) -> str:
+    def _double(self, part: Double | RealConstant | Quotient | RealFunction | Power | Whole) -> str:
         """Write a double. Operands are sanitised, not operations: an optimiser may move either."""
         match part:
             case Whole():
@@ -176,9 +176,9 @@ class Expressions:
                 below = self.write_value(right)
                 below = below if nonzero else f"nullif({below}, {self._real(0.0)})"
                 return f"({self.write_value(left)} / {below})"
-            case Curve(name, of, total):
+            case RealFunction(name, of, total):
                 inside = self._within(of, "" if total else _DOMAINS.get(name, ""))
-                return self.dialect.write_curve(name, inside)
+                return self.dialect.write_function(name, inside)
             case Power(base, exponent, total):
                 inside = self._within(base, "" if total else ">=" if float(exponent.digits) >= 0 else ">")
                 return f"power({inside}, {self.write_value(exponent)})"

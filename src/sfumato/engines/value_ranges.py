@@ -18,7 +18,6 @@ from sfumato.engines.values import (
     Choose,
     Column,
     Constant,
-    Curve,
     Divide,
     Double,
     Either,
@@ -31,6 +30,7 @@ from sfumato.engines.values import (
     Power,
     Quotient,
     RealConstant,
+    RealFunction,
     UnitBlock,
     UnitDigest,
     Value,
@@ -47,7 +47,7 @@ NARROW = 2**62
 """Integers nearer to zero than this are computed in 64 bits, many times as fast as wider ones."""
 _SMALL = 2**32
 """Years, months and lengths of texts are nearer to zero than this."""
-_DOUBLES = (Double, RealConstant, Quotient, Curve, Power)
+_DOUBLES = (Double, RealConstant, Quotient, RealFunction, Power)
 
 
 def value_range(value: Value, columns: Mapping[Column, Range]) -> Range:
@@ -113,7 +113,7 @@ class ValueRanges:
                 return -_SMALL, _SMALL
             case Whole(low=low, high=high):
                 return low, high
-            case Folded() | UnitDigest() | Double() | RealConstant() | Quotient() | Curve() | Power():
+            case Folded() | UnitDigest() | Double() | RealConstant() | Quotient() | RealFunction() | Power():
                 return -WIDEST, WIDEST
         return _range_of_two(value, *parts)
 

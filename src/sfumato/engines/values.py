@@ -206,9 +206,9 @@ class Quotient:
     nonzero: bool = False
 
 
-@tagged("Curve", "name", "part", "total")
+@tagged("RealFunction", "name", "part", "total")
 @dataclass(frozen=True, slots=True)
-class Curve:
+class RealFunction:
     """A function of a double: sqrt, ln, log2, log10, exp, abs, floor, round or trunc.
 
     It is missing where it has no value: a root below 0, a logarithm at 0 and below. Where it is `total` the
@@ -259,7 +259,7 @@ Value = (
     | Double
     | RealConstant
     | Quotient
-    | Curve
+    | RealFunction
     | Power
     | Length
     | UnitBlock

@@ -159,7 +159,7 @@ def _of_one(part: Any) -> str:
             return digits
         case of.Quotient(left, right, nonzero):
             return f"({value(left)} / {value(right)}{'' if nonzero else ' or missing'})"
-        case of.Curve(name, inner, total):
+        case of.RealFunction(name, inner, total):
             return f"{name}({value(inner)}{'' if total or name not in _PARTIAL else ' or missing'})"
         case of.Power(base, exponent, total):
             return f"({value(base)} ^ {value(exponent)}{'' if total else ' or missing'})"

@@ -14,6 +14,7 @@ from sfumato.curator.lower.lowered_value import (
     LARGEST,
     MISSING,
     LoweredValue,
+    Real,
     add_integer,
     align_periods,
     align_steps,
@@ -26,7 +27,6 @@ from sfumato.curator.lower.lowered_value import (
     subtract_dates,
 )
 from sfumato.curator.lower.reals import (
-    Real,
     absolute_real,
     add_reals,
     align_reals,

@@ -14,12 +14,13 @@ from sfumato.curator.catalog.domains import FreeTexts, Listed, Numbers, Periods
 from sfumato.curator.lower.lowered_value import (
     MISSING,
     LoweredValue,
+    Real,
     align_periods,
     align_steps,
     constant_number,
     grid_too_fine,
 )
-from sfumato.curator.lower.reals import Real, as_real, constant_real
+from sfumato.curator.lower.reals import as_real, constant_real
 from sfumato.curator.question import relation as asked
 from sfumato.engines.ingest import LONGEST_TEXT
 from sfumato.engines.like import MOST_WILDCARDS, count_wildcards, parse_like

@@ -21,13 +21,13 @@ from sfumato.engines.values import (
     Among,
     Choose,
     Constant,
-    Curve,
     Greatest,
     Least,
     Lookup,
     Not,
     Power,
     Predicate,
+    RealFunction,
     Whole,
     flatten_extremes,
 )
@@ -179,7 +179,7 @@ def _written_parts(node: Any) -> list[Any]:
     # What is checked, or has a value for some numbers only, is written three times and twice.
     if isinstance(node, Whole) and node.checked:
         return 3 * parts
-    if isinstance(node, Curve | Power) and not node.total:
+    if isinstance(node, RealFunction | Power) and not node.total:
         return 2 * parts
     # An empty list of values is written as a test that is false, and unknown where the value is missing.
     return 2 * parts if isinstance(node, Among) and not node.values else parts

@@ -14,19 +14,30 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from sfumato.curator.catalog.domains import FreeTexts, Listed, Numbers, Periods
-from sfumato.curator.lower import arithmetic, curves, dates, texts, words
+from sfumato.curator.lower import arithmetic, dates, texts, words
 from sfumato.curator.lower.conditions import compare_values
 from sfumato.curator.lower.lowered_value import (
     MISSING,
     LoweredValue,
+    Real,
     align_steps,
+    constant_number,
     convert_to_seconds,
     literal_number,
     require_number,
+    require_typed_integer,
     subtract_dates,
 )
-from sfumato.curator.lower.reals import Real, as_real, choose_real, coalesce_reals, settle_real
-from sfumato.curator.lower.typed_arguments import require_typed_integer
+from sfumato.curator.lower.reals import (
+    as_real,
+    choose_real,
+    coalesce_reals,
+    exponential_real,
+    logarithm_real,
+    power_real,
+    root_real,
+    settle_real,
+)
 from sfumato.engines.values import (
     Choose,
     Constant,
@@ -42,6 +53,7 @@ if TYPE_CHECKING:
     from sfumato.curator.catalog.domains import Domain, Scalar
 
 MOST_ARGUMENTS = 20
+MOST_POWER = 8
 
 # ---- numbers -----------------------------------------------------------------------------------------------
 
@@ -64,6 +76,73 @@ def _round(part: LoweredValue, digits: LoweredValue | None = None) -> LoweredVal
         0 if digits is None else require_typed_integer(digits, "The second argument of ROUND", range(-9, 10))
     )
     return arithmetic.round_number(part, places)
+
+
+# ---- functions of doubles: what has no value, as the logarithm of zero, is missing -------------------------
+
+
+def _take_root(part: LoweredValue) -> LoweredValue:
+    """Return SQRT of a number, missing below 0."""
+    if part is MISSING:
+        return MISSING
+    found = as_real(part, "The argument of SQRT")
+    return settle_real(root_real(found), part, total=found.low >= 0)
+
+
+def _make_logarithm(name: str) -> Callable[[LoweredValue], LoweredValue]:
+    """Return the function LN, LOG2 or LOG10, missing at 0 and below."""
+
+    def take_logarithm(part: LoweredValue) -> LoweredValue:
+        if part is MISSING:
+            return MISSING
+        argument = as_real(part, f"The argument of {name.upper()}")
+        found = logarithm_real(argument, name)
+        return MISSING if found is None else settle_real(found, part, total=argument.low > 0)
+
+    return take_logarithm
+
+
+def _take_exponential(part: LoweredValue) -> LoweredValue:
+    """Return EXP of a number."""
+    if part is MISSING:
+        return MISSING
+    found = as_real(part, "The argument of EXP")
+    return settle_real(exponential_real(found, present=part.present), part)
+
+
+def _take_power(part: LoweredValue, exponent: LoweredValue) -> LoweredValue:
+    """Return a number to a constant power; missing where it has none.
+
+    Small whole powers are products.
+    """
+    power = constant_number(exponent)
+    if power is None or abs(power) > MOST_POWER:
+        raise _unsupported_power()
+    if part is MISSING:
+        return MISSING
+    if power == Fraction(1, 2):
+        return _take_root(part)
+    if power == 0:
+        return part.derive_value(Choose(Missing(part.value), Constant(None), Constant(1)), Numbers(1, 1))
+    if power.denominator == 1:
+        product = part
+        for _ in range(int(abs(power)) - 1):
+            product = arithmetic.multiply_numbers(product, part)
+        return product if power > 0 else arithmetic.divide_numbers(literal_number(Fraction(1)), product)
+    base = as_real(part, "The first argument of POWER")
+    found = power_real(base, power)
+    if found is None:
+        return MISSING
+    return settle_real(found, part, total=base.low > 0 or (power > 0 and base.low >= 0))
+
+
+def _unsupported_power() -> PolicyError:
+    return PolicyError(
+        "SF-Q135",
+        "The second argument of POWER must be a constant.",
+        allowed=f"-{MOST_POWER} to {MOST_POWER}",
+        try_="POWER(x, 2), or EXP(y * LN(x))",
+    )
 
 
 # ---- missing values ----------------------------------------------------------------------------------------
@@ -234,12 +313,12 @@ FUNCTIONS: dict[str, Function] = {
     "floor": _unary(arithmetic.floor_number, "FLOOR"),
     "ceil": _unary(arithmetic.ceil_number, "CEIL"),
     "round": Function(_round, 1, 2, "ROUND"),
-    "power": _binary(curves.take_power, "POWER"),
-    "sqrt": _unary(curves.take_root, "SQRT"),
-    "ln": _unary(curves.make_logarithm("ln"), "LN"),
-    "log2": _unary(curves.make_logarithm("log2")),
-    "log10": _unary(curves.make_logarithm("log10")),
-    "exp": _unary(curves.take_exponential, "EXP"),
+    "power": _binary(_take_power, "POWER"),
+    "sqrt": _unary(_take_root, "SQRT"),
+    "ln": _unary(_make_logarithm("ln"), "LN"),
+    "log2": _unary(_make_logarithm("log2")),
+    "log10": _unary(_make_logarithm("log10")),
+    "exp": _unary(_take_exponential, "EXP"),
     "least": Function(_reduce_pairs(arithmetic.take_smaller), 1, MOST_ARGUMENTS, "LEAST"),
     "greatest": Function(_reduce_pairs(arithmetic.take_larger), 1, MOST_ARGUMENTS, "GREATEST"),
     "coalesce": Function(_coalesce, 1, MOST_ARGUMENTS, "COALESCE"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from sfumato.curator.catalog.calendar import SECONDS, count_whole_periods, start_of_period
 from sfumato.curator.catalog.columns import STEPS, choose_exponent
@@ -20,13 +19,43 @@ from sfumato.engines.values import (
 )
 from sfumato.errors import PolicyError
 
-if TYPE_CHECKING:
-    from sfumato.curator.lower.reals import Real
-
 MOST_PERIODS = 2**13
 """Most weeks, months, quarters or years whose first days are listed in a program."""
 LARGEST = 2**62
 """The largest magnitude of an integer that arithmetic keeps; beyond it numbers are doubles."""
+
+
+@dataclass(frozen=True, slots=True)
+class Real:
+    """A double that an engine computes from a row, and what is known of it before any row is read."""
+
+    value: Value
+    low: float
+    high: float
+    quantum: int
+    """A value other than 0 is at least 2^quantum away from it."""
+    error: float = 0.0
+    """How far rounding takes it from the exact number, at most."""
+    relative: float = 0.0
+    """The same, relative to the number; infinite where that is not known."""
+    whole: bool = False
+    """Whether it is a whole number."""
+    unsigned: bool = False
+    """Whether it is not negative by the signs of what it is computed from, whatever is rounded."""
+
+    @property
+    def bound(self) -> float:
+        return max(abs(self.low), abs(self.high))
+
+    @property
+    def nearest(self) -> float:
+        """How near to 0 a value other than 0 can be."""
+        outside = max(self.low, -self.high)
+        return outside if outside > 0 else 2.0**self.quantum
+
+    @property
+    def nonzero(self) -> bool:
+        return self.low > 0 or self.high < 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,3 +308,33 @@ def require_periods(part: LoweredValue) -> Periods:
     if not isinstance(part.domain, Periods):
         raise PolicyError("SF-Q131", "A date is expected here.", try_="DATE '2024-01-31'")
     return part.domain
+
+
+# ---- constants that decide the shape of a computation, which no row may -----------------------------------
+
+
+def require_typed_integer(part: LoweredValue, what: str, allowed: range) -> int:
+    """Return an argument that is a constant whole number within a range."""
+    domain = part.domain
+    if (
+        isinstance(part.value, Constant)
+        and isinstance(domain, Numbers)
+        and domain.step == 1
+        and domain.low in allowed
+    ):
+        return domain.low
+    raise PolicyError(
+        "SF-Q135", f"{what} must be a constant whole number.", allowed=f"{allowed[0]} to {allowed[-1]}"
+    )
+
+
+def require_typed_text(part: LoweredValue) -> str:
+    """Return an argument that is a constant text."""
+    if (
+        isinstance(part.value, Constant)
+        and isinstance(part.domain, Listed)
+        and part.domain.values
+        and isinstance(part.domain.values[0], str)
+    ):
+        return part.domain.values[0]
+    raise PolicyError("SF-Q135", "A constant text is expected here.", try_="CONTAINS(note, 'pain')")

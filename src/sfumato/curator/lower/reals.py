@@ -11,16 +11,15 @@ Because : docs/proofs/rows.md
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 
 from sfumato.curator.catalog.domains import Numbers
-from sfumato.curator.lower.lowered_value import MISSING, LoweredValue, require_number
+from sfumato.curator.lower.lowered_value import MISSING, LoweredValue, Real, require_number
 from sfumato.engines.values import (
     Add,
     Choose,
     Constant,
-    Curve,
     Double,
     Either,
     Greatest,
@@ -31,6 +30,7 @@ from sfumato.engines.values import (
     Predicate,
     Quotient,
     RealConstant,
+    RealFunction,
     Value,
     Whole,
 )
@@ -48,39 +48,6 @@ _CURVED = 2.0**-51
 """The same for logarithms, exponentials and powers, of which engines differ in the last bit."""
 _WIDER = 2.0**-45
 """What ends of those are moved outwards by, far more than any engine is off."""
-
-
-@dataclass(frozen=True, slots=True)
-class Real:
-    """A double that an engine computes from a row, and what is known of it before any row is read."""
-
-    value: Value
-    low: float
-    high: float
-    quantum: int
-    """A value other than 0 is at least 2^quantum away from it."""
-    error: float = 0.0
-    """How far rounding takes it from the exact number, at most."""
-    relative: float = 0.0
-    """The same, relative to the number; infinite where that is not known."""
-    whole: bool = False
-    """Whether it is a whole number."""
-    unsigned: bool = False
-    """Whether it is not negative by the signs of what it is computed from, whatever is rounded."""
-
-    @property
-    def bound(self) -> float:
-        return max(abs(self.low), abs(self.high))
-
-    @property
-    def nearest(self) -> float:
-        """How near to 0 a value other than 0 can be."""
-        outside = max(self.low, -self.high)
-        return outside if outside > 0 else 2.0**self.quantum
-
-    @property
-    def nonzero(self) -> bool:
-        return self.low > 0 or self.high < 0
 
 
 # ---- from integers and back --------------------------------------------------------------------------------
@@ -318,20 +285,20 @@ def _joined(value: Value, one: Real, other: Real, low: float, high: float) -> Re
 def absolute_real(one: Real) -> Real:
     """Return ABS of a double."""
     low = 0.0 if one.low <= 0 <= one.high else min(abs(one.low), abs(one.high))
-    return replace(one, value=Curve("abs", one.value), low=low, high=one.bound)
+    return replace(one, value=RealFunction("abs", one.value), low=low, high=one.bound)
 
 
 def round_real(one: Real, name: str) -> Real:
     """Return FLOOR, TRUNC or ROUND of a double that no integer of 64 bits holds."""
     ends = [float(_round_end(end, {"trunc": "zero"}.get(name, name))) for end in (one.low, one.high)]
-    return _checked(Real(Curve(name, one.value), ends[0], ends[1], 0, whole=True))
+    return _checked(Real(RealFunction(name, one.value), ends[0], ends[1], 0, whole=True))
 
 
 def root_real(one: Real) -> Real:
     """Return SQRT of a double, missing below 0."""
     low, high = (math.sqrt(max(end, 0.0)) for end in (one.low, one.high))
     relative = one.relative / 2 + 2 * _ULP
-    value = Curve("sqrt", one.value, one.low >= 0)
+    value = RealFunction("sqrt", one.value, one.low >= 0)
     return _rounded(Real(value, low, high, one.quantum // 2 - 1, math.sqrt(one.error), relative))
 
 
@@ -346,7 +313,7 @@ def logarithm_real(one: Real, name: str) -> Real | None:
     spread = one.relative if math.isfinite(one.relative) else one.error / lowest
     error = 2 * spread + max(abs(low), abs(high)) * _CURVED
     # Next to 1 a double is half a last bit away from it, and LN as far from 0.
-    value = Curve(name, one.value, one.low > 0)
+    value = RealFunction(name, one.value, one.low > 0)
     return _checked(Real(value, low, high, -55, min(error, high - low), math.inf))
 
 
@@ -361,7 +328,7 @@ def exponential_real(one: Real, *, present: bool) -> Real:
     low, high = math.exp(one.low) * (1 - _WIDER), math.exp(one.high) * (1 + _WIDER)
     relative = math.expm1(min(one.error, 600.0)) + _CURVED
     quantum = _exponent(low) - 1
-    value_of = Curve("exp", one.value)
+    value_of = RealFunction("exp", one.value)
     return _rounded(Real(value_of, low, high, quantum, math.inf, relative))
 
 
@@ -417,7 +384,7 @@ def _flushed(one: Real) -> Real:
     """Return a double with what is below 2^-60 made 0."""
     if one.quantum >= _SMALL:
         return one
-    below = Less(Curve("abs", one.value), _constant(2.0**_SMALL))
+    below = Less(RealFunction("abs", one.value), _constant(2.0**_SMALL))
     return replace(
         one,
         value=Choose(below, _constant(0.0), one.value),

@@ -10,8 +10,12 @@ from typing import TYPE_CHECKING
 
 from sfumato.curator.catalog.domains import TRUTH, FreeTexts, Listed, Numbers
 from sfumato.curator.lower.conditions import match_pattern, require_text
-from sfumato.curator.lower.lowered_value import LoweredValue, literal_number
-from sfumato.curator.lower.typed_arguments import require_typed_integer, require_typed_text
+from sfumato.curator.lower.lowered_value import (
+    LoweredValue,
+    literal_number,
+    require_typed_integer,
+    require_typed_text,
+)
 from sfumato.engines.ingest import LONGEST_TEXT
 from sfumato.engines.values import (
     Choose,

@@ -16,9 +16,9 @@ from sfumato.curator.lower.lowered_value import (
     LoweredValue,
     add_integer,
     multiply_by_integer,
+    require_typed_text,
 )
 from sfumato.curator.lower.texts import rewrite_list
-from sfumato.curator.lower.typed_arguments import require_typed_text
 from sfumato.engines.values import Add, Choose, Constant, Missing
 from sfumato.errors import PolicyError
 

@@ -23,7 +23,6 @@ from sfumato.engines.values import (
     Among,
     Column,
     Constant,
-    Curve,
     Folded,
     Greatest,
     Least,
@@ -31,6 +30,7 @@ from sfumato.engines.values import (
     Lookup,
     Matches,
     Power,
+    RealFunction,
     Spelled,
     UnitBlock,
     UnitDigest,
@@ -288,7 +288,7 @@ class _Tally:
                 return 1 + written * self.count_parts(tuple(flatten_extremes(node)))
             case Lookup(part):
                 return 1 + self.count_parts(part)
-            case Curve(_, part) | Power(part):
+            case RealFunction(_, part) | Power(part):
                 return _CURVE + 2 * self.count_parts(part)
             case Whole(part):
                 return 4 + 3 * self.count_parts(part)

@@ -63,7 +63,7 @@ class DuckDBDialect:
     def write_fold(self, text: str, upper: bool) -> str:
         return translate_case(text, upper)
 
-    def write_curve(self, name: str, number: str) -> str:
+    def write_function(self, name: str, number: str) -> str:
         return f"{name}({number})"
 
     def write_whole(self, number: str, rule: str) -> str:

@@ -82,7 +82,7 @@ class PostgresDialect:
         """Use the collation C, which has no other letters; translate would take a hundred times as long."""
         return f'{"upper" if upper else "lower"}({text} COLLATE "C")'
 
-    def write_curve(self, name: str, number: str) -> str:
+    def write_function(self, name: str, number: str) -> str:
         """Write log2 by natural logarithms; log10 is called log."""
         if name == "log2":
             return f"(ln({number}) / {_LN2})"

@@ -88,7 +88,7 @@ class SparkDialect:
     def write_fold(self, text: str, upper: bool) -> str:
         return translate_case(text, upper)
 
-    def write_curve(self, name: str, number: str) -> str:
+    def write_function(self, name: str, number: str) -> str:
         """Write rounding by rint, which stays a double; Spark's own floor gives integers of 64 bits."""
         match name:
             case "floor":
