@@ -175,16 +175,16 @@ def _power(number: float, exponent: float) -> float | None:
 
 def _whole(part: Whole, number: float) -> int | None:
     number *= 2.0**-part.exponent
-    if part.checked and not part.low <= number <= part.high:
-        return None
     match part.rule:
         case "even":
-            return round(number)
+            found = round(number)
         case "away":
-            return int(math.copysign(math.floor(abs(number) + 0.5), number))
+            found = int(math.copysign(math.floor(abs(number) + 0.5), number))
         case "floor":
-            return math.floor(number)
-    return math.trunc(number)
+            found = math.floor(number)
+        case _:
+            found = math.trunc(number)
+    return found if not part.checked or part.low <= found <= part.high else None
 
 
 def _field(day: date, name: str) -> int:

@@ -137,7 +137,7 @@ class Whole:
     """The integer next to a double divided by 2^exponent.
 
     The rule is "even" (the nearest, halves to the even one), "away" (the nearest, halves away from zero),
-    "floor" or "zero" (towards it). With `checked` it is missing where the quotient lies outside [low, high],
+    "floor" or "zero" (towards it). With `checked` it is missing where it would lie outside [low, high],
     which its bounds exclude; without, LEAST and GREATEST keep it there.
     """
 

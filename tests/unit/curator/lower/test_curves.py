@@ -90,3 +90,15 @@ def test_a_power_needs_a_constant() -> None:
     for exponent in (part, literal_number(Fraction(9)), literal_number(Fraction(-100))):
         with pytest.raises(PolicyError, match="must be a constant"):
             apply_function("power", (part, exponent))
+
+
+@pytest.mark.parametrize("name", ["floor", "ceil", "round"])
+@pytest.mark.parametrize("domain", DOMAINS[:2], ids=str)
+def test_a_rounded_curve_is_the_whole_number(name: str, domain: Numbers) -> None:
+    """At the ends too, where a rounded number lies beyond the ends of the one that is rounded."""
+    logarithm = apply_function("ln", (LoweredValue(Column(0, "x"), domain, present=True),))
+    read = reading(apply_function(name, (logarithm,)).value)
+    rounded = {"floor": math.floor, "ceil": math.ceil, "round": round}[name]
+    for number in numbers(domain, 7):
+        if number > 0:
+            assert read({(0, "x"): number}) == rounded(math.log(number * float(domain.step)))
