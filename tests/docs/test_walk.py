@@ -10,7 +10,7 @@ import pytest
 import warm
 
 WALK = Path(__file__).parents[2] / "tools" / "walk.py"
-MOST_CALLS = {"registration": 1_000, "question": 20_000, "fit": 42_000}
+MOST_CALLS = {"registration": 1_000, "question": 9_000, "fit": 42_000}
 """Python calls are counted, not timed, so the limits do not depend on the machine."""
 
 

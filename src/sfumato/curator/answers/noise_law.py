@@ -44,8 +44,8 @@ _TAIL_POINTS = 2**10
 """Sizes at which the tail of a law is tabulated."""
 _NUDGE = 1e-9
 """Rounding of doubles that is passed over where sizes are compared."""
-_LEAST_RISK = 1e-12
-"""Least risk in such a table; doubles do not tell smaller ones."""
+_RISKS: list[float] = np.geomspace(1.0, 1e-12, _TAIL_POINTS).tolist()
+"""The risks in such a table; doubles do not tell smaller ones."""
 _BLOCK = 2**15
 """Number of doubles held at a time: few enough for a processor's cache."""
 _LEAST = 1e-300
@@ -248,6 +248,10 @@ def _exceedance_alike(draws: tuple[Draw, ...], weights: tuple[float, ...], sizes
             # A table pays where many answers are simulated.
             if steps.size <= _TAIL_POINTS // 8:
                 return _body_tail(body, place, steps)[which.reshape(sizes.shape)]
+        case used if len(used) > 1 or not isinstance(used[0][0], BodyCoordinate):
+            known, which = np.unique(sizes, return_inverse=True)
+            if known.size <= _TAIL_POINTS // 32:
+                return _search_tail(draws, weights, known)[which.reshape(sizes.shape)]
     ends, risks = _tabulate_tail(draws, weights)
     return np.where(sizes > 0, risks[np.searchsorted(ends, sizes, side="right") - 1], 1.0)
 
@@ -271,11 +275,29 @@ def _tabulate_tail(draws: tuple[Draw, ...], weights: tuple[float, ...]) -> Ends:
             steps = np.unique(np.rint(np.linspace(1, max(1, last), _TAIL_POINTS)).astype(np.int64))
             risks = _body_tail(body, place, steps)
             return np.append(0.0, weight * steps * (1 - _NUDGE)), np.append(1.0, risks)
+    halves = [_risk_end(draws, weights, risk) for risk in _RISKS[1:]]
+    return np.append(0.0, np.maximum.accumulate(halves)), np.array(_RISKS)
+
+
+def _search_tail(draws: tuple[Draw, ...], weights: tuple[float, ...], sizes: Floats) -> Floats:
+    """Return what the table would for a few sizes: each needs a dozen of its entries."""
+    ends: dict[int, float] = {}
+    found = []
+    for size in sizes.tolist():
+        low, high = 0, len(_RISKS)
+        while high - low > 1:
+            middle = (low + high) // 2
+            if middle not in ends:
+                ends[middle] = _risk_end(draws, weights, _RISKS[middle])
+            low, high = (middle, high) if ends[middle] <= size else (low, middle)
+        found.append(_RISKS[low])
+    return np.array(found)
+
+
+def _risk_end(draws: tuple[Draw, ...], weights: tuple[float, ...], risk: float) -> float:
+    """Return the size from which on a number has at most this risk: just above its half-width."""
     law = NoiseLaw(draws, np.array(weights)[:, None])
-    risks = np.geomspace(1.0, _LEAST_RISK, _TAIL_POINTS)
-    halves = [float(combined_half_width([(1.0, law)], 1 - risk)[0]) for risk in risks.tolist()[1:]]
-    # A size above the half-width of a risk has at most that risk.
-    return np.append(0.0, np.maximum.accumulate(halves) * (1 + _NUDGE) + _LEAST), risks
+    return float(combined_half_width([(1.0, law)], 1 - risk)[0]) * (1 + _NUDGE) + _LEAST
 
 
 def likely_range(

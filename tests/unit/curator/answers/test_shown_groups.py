@@ -82,6 +82,15 @@ def test_cells_may_have_different_weights() -> None:
     assert exceedance(NoiseLaw.of(None), np.array([0.0, 1.0])).tolist() == [1, 0]
 
 
+def test_a_few_sizes_have_the_risks_that_many_have() -> None:
+    noises = (LaplaceNoise(Fraction(4)), GaussianNoise(Fraction(3)))
+    law = NoiseLaw(tuple(Draw(noise, place) for place, noise in enumerate(noises)), np.array([[1.0], [-0.5]]))
+    sizes = np.linspace(-1, 90, 300)
+    assert exceedance(law, sizes).tolist() == [
+        float(exceedance(law, sizes[at : at + 1])[0]) for at in range(300)
+    ]
+
+
 # ---- procedures --------------------------------------------------------------------------------------------
 
 
