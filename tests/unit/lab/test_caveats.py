@@ -136,6 +136,16 @@ def _(folder: Path) -> None:
     assert caveats.stepped() not in declared.quote(epsilon=2).caveats
 
 
+@measures(caveats.skipped)
+def _(folder: Path) -> None:
+    rows = {"who": [1, 2], "x": [3, 3], "y": [0, 4]}
+    lab = make_lab(folder, rows, {"x": sf.between(0, 9, step=1), "y": sf.between(0, 9, step=1)})
+    assert number(lab, "SELECT SUM(LEAST(x / y, 2)) FROM t", caveats.skipped()) == 2 + 0.75
+    without = "SELECT SUM(CASE WHEN y > 0 THEN x / y END) FROM t"
+    assert number(lab, without) == 0.75
+    assert caveats.skipped() not in lab.session().sql(without).quote(epsilon=2).caveats
+
+
 @measures(caveats.undeclared)
 def _(folder: Path) -> None:
     rows = {"who": [1, 2, 3], "ward": ["A", "elsewhere", None]}

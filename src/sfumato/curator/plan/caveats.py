@@ -13,7 +13,7 @@ from sfumato.curator.question.relation import Name
 from sfumato.engines.program import CountedUnits
 from sfumato.engines.rows import Scan, UnitSizes, list_scans
 from sfumato.engines.used_columns import find_used
-from sfumato.engines.values import Every
+from sfumato.engines.values import Every, Greatest, Least, Quotient
 from sfumato.errors.numbers import format_number
 
 if TYPE_CHECKING:
@@ -64,8 +64,13 @@ def clamped(what: str) -> Caveat:
 def stepped() -> Caveat:
     """Say that numbers without a declared step are rounded."""
     return Caveat(
-        "Numbers count in steps of less than 10^-8 of their larger bound, unless a step was declared"
+        "Numbers count in steps of less than a millionth of their larger bound, unless a step was declared"
     )
+
+
+def skipped() -> Caveat:
+    """Say that an extreme takes its other arguments where a quotient has no value."""
+    return Caveat("A quotient by 0 is NULL, which LEAST and GREATEST skip: CASE can leave such rows out")
 
 
 def undeclared() -> Caveat:
@@ -164,6 +169,8 @@ def list_caveats(resolved: ResolvedQuestion, steps: Iterable[QuestionStep]) -> I
         yield replaced()
     if any(each.step != 1 for each in resolved.summands) and any(map(_is_rounded, used)):
         yield stepped()
+    if any(map(_skips_quotients, (step.program for step in steps))):
+        yield skipped()
     if any(key.leaves_out for key in resolved.keys):
         yield left_out_keys()
     if resolved.discovers_keys:
@@ -224,6 +231,18 @@ def _may_be_truncated(resolved: ResolvedQuestion) -> bool:
     units = all(each.term == CountedUnits() for each in resolved.summands) and not resolved.choices
     everyone = whole and units and not resolved.keys
     return not everyone and not isinstance(resolved.source.rows, UnitSizes)
+
+
+def _skips_quotients(node: object, inside: bool = False) -> bool:
+    """Return whether a quotient whose divisor may be 0 is an argument of LEAST or GREATEST."""
+    if isinstance(node, tuple):
+        return any(_skips_quotients(part, inside) for part in node)
+    if inside and isinstance(node, Quotient) and not node.nonzero:
+        return True
+    if not is_dataclass(node):
+        return False
+    inside = inside or isinstance(node, Least | Greatest)
+    return any(_skips_quotients(getattr(node, each.name), inside) for each in fields(node))
 
 
 def _is_rounded(column: DeclaredColumn) -> bool:
