@@ -195,10 +195,6 @@ class Expressions:
         number = self.write_value(part.part)
         if part.exponent:
             number = f"({number} * {self._real(2.0**-part.exponent)})"
-        if part.rule != "even":
-            whole = self.dialect.write_whole(number, part.rule)
-            inside = f"{whole} BETWEEN {_bounded(part.low)} AND {_bounded(part.high)}"
-            return f"CASE WHEN {inside} THEN {whole} END" if part.checked else whole
         if part.checked:
             # LEAST and GREATEST take as long as a logarithm, and pass over missing numbers.
             low, high = map(self._real, _find_ends(part))
