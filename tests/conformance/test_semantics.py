@@ -330,7 +330,9 @@ def _run(
             for case, plan in _questions(read, draw, 100, tried):
                 if wanted(case) and asked < questions:
                     asked += 1
-                    check(read, plan, case, tried)
+                    # What no row can be in is answered without a step.
+                    if plan.steps:
+                        check(read, plan, case, tried)
         tried["asked"] += asked
     print(dict(tried))
     return tried
