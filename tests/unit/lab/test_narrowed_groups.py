@@ -195,3 +195,22 @@ def test_random_groups_lose_no_row_and_have_no_group_that_could_be_ruled_out(ses
 @pytest.mark.slow
 def test_many_random_groups_lose_no_row(session: Any) -> None:
     assert _compare(session, 2, 1000) == 0
+
+
+@pytest.mark.parametrize(
+    "key", ["age % -3", "(age - 6) // 4", "(age - 6) // -4", "(age - 6) % 5", "(age - 6) % -5"]
+)
+def test_quotients_below_zero_round_towards_zero(session: Any, key: str) -> None:
+    ages = [age for age in ROWS["age"].to_pylist() if age is not None]
+    moved, by = ("age", key.split()[-1]) if key.startswith("age") else ("(age - 6)", key.split()[-1])
+    expected = dict.fromkeys(range(-9, 9), 0)
+    for age in ages:
+        value = age if moved == "age" else age - 6
+        whole = abs(value) // abs(int(by)) * (1 if value * int(by) >= 0 else -1)
+        expected[whole if "//" in key else value - whole * int(by)] += 1
+    with without_noise():
+        answer = session.sql(
+            f"SELECT {key} AS k, COUNT(*) AS n FROM t WHERE age IS NOT NULL GROUP BY k"
+        ).release(epsilon=1)
+    found = {row["k"]: row["n"] for row in answer.all_groups().to_arrow().to_pylist() if row["k"] is not None}
+    assert {k: n for k, n in found.items() if n} == {k: n for k, n in expected.items() if n}

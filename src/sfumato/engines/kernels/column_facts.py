@@ -117,6 +117,10 @@ class ColumnFacts:
         low, high = self._ranges.find(place)
         return low >= 0 and high < size and not self.can_miss(place)
 
+    def can_be_negative(self, value: Value) -> bool:
+        """Return whether a value is below 0 in any row."""
+        return self._ranges.find(value)[0] < 0
+
     def can_be_zero(self, value: Value) -> bool:
         """Return whether a value is 0 in any row, or missing, which is computed with as 0."""
         low, high = self._ranges.find(value)

@@ -150,9 +150,6 @@ def _can_compute(parts: Iterable[Any], ranges: ValueRanges) -> bool:
         if isinstance(part, _COMPUTED):
             if ranges.reach(part) >= (EXACT if isinstance(part, Column) else LARGEST):
                 return False
-            # NumPy rounds quotients down, SQL towards zero.
-            if isinstance(part, Divide) and min(ranges.find(part.left)[0], ranges.find(part.right)[0]) < 0:
-                return False
         elif not isinstance(part, (*_DECIDED, *_SUMMED)):
             return False
     return True

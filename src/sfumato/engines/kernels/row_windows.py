@@ -193,7 +193,11 @@ class RowWindow:
             # A shift rounds down as well, in a fifth of the time.
             found = left >> (number.bit_length() - 1)
         else:
-            found = left // (np.where(right == 0, 1, right) if self.facts.can_be_zero(value.right) else right)
+            right = np.where(right == 0, 1, right) if self.facts.can_be_zero(value.right) else right
+            found = left // right
+        if self.facts.can_be_negative(value.left) or self.facts.can_be_negative(value.right):
+            # NumPy rounds quotients down, and SQL towards zero.
+            found = found + ((found < 0) & (found * right != left))
         return found.astype(self.facts.dtype(value), copy=False)
 
     def _pair(self, left: Value, right: Value, kind: Any) -> tuple[Any, Any]:
