@@ -11,10 +11,10 @@ NAMES = {
     "SELECT SUM(cost * 2) FROM visits": ["sum(cost * 2)"],
     "SELECT COUNT(*) / 2 FROM visits": ["count(*) / 2"],
     "SELECT ROUND(AVG(cost), 1) FROM visits": ["round(avg(cost), 1)"],
-    "SELECT CAST(AVG(cost) AS INTEGER) FROM visits": ["CAST(avg(cost) AS INT)"],
-    "SELECT ward, RANK() OVER (ORDER BY COUNT(*)) FROM visits GROUP BY ward": [
+    "SELECT CAST(AVG(cost) + 1 AS DOUBLE) FROM visits": ["CAST(avg(cost) + 1 AS DOUBLE)"],
+    "SELECT ward, COUNT(*) / SUM(COUNT(*)) OVER () FROM visits GROUP BY ward": [
         "ward",
-        "rank() OVER (ORDER BY count(*))",
+        "count(*) / sum(count(*)) OVER ()",
     ],
     "SELECT FLOOR(age / 10), COUNT(*) FROM visits GROUP BY 1": ["floor(age / 10)", "count"],
     "SELECT COUNT(*) FILTER (WHERE ward = 'Über') FROM visits": ["count(*) FILTER(WHERE ward = 'Über')"],
