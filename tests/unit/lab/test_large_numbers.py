@@ -112,7 +112,7 @@ def test_the_shell_prints_warnings_as_sentences(tmp_path: Path) -> None:
     assert added.exit_code == 0, added.output
     assert "A budget of ε = 1,000 promises almost no privacy" in added.stderr
     granted = CliRunner().invoke(main, ["user", "grant", "ada", "--epsilon", "2000", "--lab", folder])
-    assert "is ε = 2000, but the whole budget is ε = 1000" in granted.stderr
+    assert "is ε = 2,000, but the whole budget is ε = 1,000" in granted.stderr
     asked = CliRunner().invoke(main, ["ask", COUNT, "--lab", folder, "--as", "ada", "--epsilon", "50"])
     assert asked.exit_code == 0, asked.output
     assert "A query of ε = 50 promises almost no privacy" in asked.stderr
