@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from seeded import SeedsItsReader
+from seeded import SeedsItsReader, stream_of_shared
 
 import sfumato.curator.hostile.reading as reading
 from sfumato.curator.hostile.host import WorkerHost
@@ -49,7 +49,8 @@ class SharedWorkers(WorkerHost):
         shared = self._owner._forker
         if shared is not None and not shared.close.alive:
             self._owner._forker = None
-        self._forker = self._owner._find_forker()
+        with stream_of_shared("workers"):
+            self._forker = self._owner._find_forker()
         return self._forker
 
     def close(self) -> None:

@@ -15,6 +15,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from seeded import stream_of_shared
 
 
 def binaries() -> Path | None:
@@ -151,9 +152,10 @@ def running() -> Server:
 
 
 def _serve() -> Server:
-    server = Server.make()
-    _started.append(server)
-    server.start()
+    with stream_of_shared("PostgreSQL"):
+        server = Server.make()
+        _started.append(server)
+        server.start()
     return server
 
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 import os
 import random
 import sys
-from collections.abc import Iterator, MutableMapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, MutableMapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from hashlib import sha256
 from threading import Lock
 from typing import Any
@@ -79,15 +79,18 @@ def _watch_processes(event: str, arguments: tuple[Any, ...]) -> None:
 sys.addaudithook(_watch_processes)
 
 
-def _use(stream: SeededBytes | None) -> None:
-    """Draw from `stream` from now on, or from the operating system if it is None."""
+def _use(stream: SeededBytes | None, variable: str | None = None) -> None:
+    """Draw from `stream` from now on, or from the operating system if it is None.
+
+    `variable` is what the environment names from now on; by default the stream of one more process.
+    """
     global _current
     _current = stream
     os.urandom = random._urandom = _SYSTEM if stream is None else stream  # type: ignore[attr-defined, assignment]
     if stream is None:
         os.environ.pop(VARIABLE, None)
     else:
-        os.environ[VARIABLE] = stream.name_next_process()  # for interpreters started by other modules
+        os.environ[VARIABLE] = variable or stream.name_next_process()  # for interpreters of other modules
 
 
 def _seed_generators(name: str) -> None:
@@ -98,6 +101,18 @@ def _seed_generators(name: str) -> None:
         sys.modules["numpy.random"].seed(seed)
     if "torch" in sys.modules:
         sys.modules["torch"].manual_seed(seed)
+
+
+def _read_generators() -> list[tuple[Callable[[Any], object], Any]]:
+    """Return the state of each global generator, after the function that sets it."""
+    states: list[tuple[Callable[[Any], object], Any]] = [(random.setstate, random.getstate())]
+    if "numpy.random" in sys.modules:
+        numpy = sys.modules["numpy.random"]
+        states.append((numpy.set_state, numpy.get_state()))
+    if "torch" in sys.modules:
+        torch = sys.modules["torch"]
+        states.append((torch.set_rng_state, torch.get_rng_state()))
+    return states
 
 
 def follow_environment() -> None:
@@ -127,11 +142,22 @@ def _seed_and_return(name: str | None, value: object) -> object:
 
 @contextmanager
 def seeded_bytes(name: str) -> Iterator[None]:
-    """Draw everything from the stream `name` until the block ends."""
-    before = _current
+    """Draw everything from the stream `name` until the block ends.
+
+    The block does not change later draws: it may set up a shared fixture, and the order of the tests decides
+    in which of them that happens.
+    """
+    before, variable, generators = _current, os.environ.get(VARIABLE), _read_generators()
     _use(SeededBytes(name))
     _seed_generators(name)
     try:
         yield
     finally:
-        _use(before)
+        _use(before, variable)
+        for restore, state in generators:
+            restore(state)
+
+
+def stream_of_shared(name: str) -> AbstractContextManager[None]:
+    """Return the block in which to start processes that several tests share, unless nothing is seeded."""
+    return nullcontext() if _current is None else seeded_bytes(name)

@@ -8,12 +8,16 @@ import secrets
 import subprocess
 import sys
 import uuid
+from contextlib import closing
+from pathlib import Path
 
 import numpy as np
 import pytest
 from seeded import seeded_bytes
 
 import sfumato as sf
+from ready_replies import SharedWorkers
+from sfumato.curator.hostile.host import WorkerHost
 
 torch = pytest.importorskip("torch")
 
@@ -70,14 +74,30 @@ def test_draws_follow_from_the_name(draw) -> None:  # type: ignore[no-untyped-de
     assert found[0][0] != found[0][1]
 
 
-def test_after_the_block_the_stream_before_it_goes_on() -> None:
+@pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS)
+def test_a_block_changes_nothing_that_is_drawn_after_it(draw) -> None:  # type: ignore[no-untyped-def]
+    """Else a test would draw something else if it were the first to need a fixture that others share."""
     with seeded_bytes("outer"):
-        expected = [os.urandom(8) for _ in range(2)]
+        expected = [draw() for _ in range(2)]
     with seeded_bytes("outer"):
-        first = os.urandom(8)
+        first = draw()
         with seeded_bytes("inner"):
-            os.urandom(100)
-        assert [first, os.urandom(8)] == expected
+            for each in DRAWS.values():
+                each()
+        assert [first, draw()] == expected
+
+
+def test_the_process_that_forks_workers_changes_nothing_for_the_test_that_starts_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = []
+    for is_first in (True, False):
+        with seeded_bytes("a test"), closing(WorkerHost(tmp_path, "")) as owner:
+            if is_first:
+                monkeypatch.setattr(SharedWorkers, "_owner", owner)
+                SharedWorkers(tmp_path, "").start()
+            found.append(draw_in_fork())
+    assert found[0] == found[1]
 
 
 @pytest.fixture(scope="module")
