@@ -285,8 +285,8 @@ def one_of(
     """Promise the only values a column can have. Any other value counts as missing.
 
     `missing`, one of the values, counts in place of a missing value. `missing=False` promises that every row
-    has one of the values. `constant` says that all rows of a unit have one value; the unit's first row
-    decides.
+    has one of the values; in a list of booleans it is the value False. `constant` says that all rows of a
+    unit have one value; the unit's first row decides.
     """
     if not values:
         raise UsageError("SF-C106", "one_of needs at least one value.", try_='sf.one_of("A", "B")')
@@ -299,10 +299,11 @@ def one_of(
         )
     if len(set(scalars)) < len(scalars):
         raise UsageError("SF-C108", "one_of lists a value twice.")
-    flags = isinstance(scalars[0], bool)
-    # In a list of booleans True is a value like others; a missing value counts as False in both senses.
-    nullable, missing = (None, True) if flags and missing is True else _split_missing(missing, scalars[0])
-    instead = False if flags and nullable is False else None if missing is None else _require_scalar(missing)
+    if isinstance(scalars[0], bool):
+        nullable, instead = None, missing
+    else:
+        nullable, instead = _split_missing(missing, scalars[0])
+    instead = None if instead is None else _require_scalar(instead)
     _require_inside(instead is None or instead in scalars)
     return ListedColumn(scalars, instead, bool(constant), nullable)
 

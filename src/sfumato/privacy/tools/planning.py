@@ -262,7 +262,7 @@ class _Shape:
 
 def _shorten(value: Fraction) -> Fraction:
     """Return a number a little above, as a double that is short to write."""
-    return parse_exact(float(f"{format_number(float(value) * (1 + 2.0**-40), 12)}"), "scale")
+    return parse_exact(float(f"{float(value) * (1 + 2.0**-40):.12g}"), "scale")
 
 
 # ---- shapes of plans ---------------------------------------------------------------------------------------
