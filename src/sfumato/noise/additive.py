@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sfumato.privacy.events import Event, Moves
     from sfumato.privacy.exact import Number
 
-SMALLEST, LARGEST = Fraction(1, 1000), Fraction(2**42)
+SMALLEST, LARGEST = Fraction(1, 1000), Fraction(2**52)
 """Range of a noise scale, in grid steps. The samplers are proven for it (docs/proofs/gaussian.md)."""
 COMBINED = Fraction(2**40)
 """The largest scale of choices, and of noise that is put together from several draws."""
@@ -38,7 +38,7 @@ def parse_scale(value: Any, name: str) -> Fraction:
             "SF-N201",
             f"The noise {name} is out of range.",
             got=f"{format_number(scale)} grid steps",
-            allowed="from 1/1000 to 2^42 grid steps",
+            allowed="from 1/1000 to 2^52 grid steps",
             try_="a coarser grid if it is too large, a smaller epsilon if it is too small",
         )
     return scale

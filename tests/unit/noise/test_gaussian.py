@@ -12,7 +12,7 @@ from mpmath import mp, mpf
 from sfumato.errors import UsageError
 from sfumato.noise import GaussianNoise
 
-SIGMAS = [Fraction(n) for n in ("1/1000", "1/3", 1, 10, 64, 1000, 1025, 2**34, 2**40, 2**42)]
+SIGMAS = [Fraction(n) for n in ("1/1000", "1/3", 1, 10, 64, 1000, 1025, 2**34, 2**40, 2**42, 2**52)]
 
 
 def outside(sigma: Fraction, t: int) -> mpf:
@@ -49,7 +49,7 @@ def test_a_confidence_is_below_one() -> None:
         GaussianNoise(Fraction(1)).half_width(1)
 
 
-@pytest.mark.parametrize("sigma", [Fraction(1, 1001), Fraction(2**42 + 1), Fraction(0), Fraction(-1)])
+@pytest.mark.parametrize("sigma", [Fraction(1, 1001), Fraction(2**52 + 1), Fraction(0), Fraction(-1)])
 def test_absurd_sigmas_are_refused(sigma: Fraction) -> None:
     with pytest.raises(UsageError):
         GaussianNoise(sigma)

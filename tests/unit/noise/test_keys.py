@@ -223,7 +223,7 @@ def test_prices_of_thresholded_noise(gaussian: bool) -> None:
         ((1, 0.1, 0), "SF-N102"),
         ((1, 0.1, 2, "no"), "SF-N403"),
         ((10**6, 0.1), "SF-N201"),
-        ((1e-13, 0.1), "SF-N201"),
+        ((1e-17, 0.1), "SF-N201"),
     ],
 )
 def test_bad_settings_are_refused(settings: tuple[Any, ...], code: str) -> None:

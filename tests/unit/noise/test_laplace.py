@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 SCALES = [
     Fraction(1, 1000), Fraction(1, 3), Fraction(1), Fraction(10), Fraction(64), Fraction(65),
-    Fraction(1000), Fraction(2**20 + 1, 3), Fraction(2**34), Fraction(2**40), Fraction(2**42),
+    Fraction(1000), Fraction(2**20 + 1, 3), Fraction(2**34), Fraction(2**40), Fraction(2**42), Fraction(2**52),
 ]  # fmt: skip
 
 
@@ -125,7 +125,7 @@ def test_a_confidence_is_below_one(confidence: object) -> None:
     assert refused.value.code in {"SF-N104", "SF-N105", "SF-N204"}
 
 
-@pytest.mark.parametrize("scale", [Fraction(1, 1001), Fraction(2**42 + 1), Fraction(0), Fraction(-1)])
+@pytest.mark.parametrize("scale", [Fraction(1, 1001), Fraction(2**52 + 1), Fraction(0), Fraction(-1)])
 def test_absurd_scales_are_refused(scale: Fraction) -> None:
     with pytest.raises(UsageError):
         LaplaceNoise(scale)

@@ -105,8 +105,8 @@ def test_nothing_is_refused(values: Any) -> None:
         ({"epsilon": 1, "sensitivity": 0}, "SF-N102"),
         ({"epsilon": 1, "sensitivity": 1.5}, "SF-N103"),
         ({"epsilon": 1001}, "SF-N201"),
-        ({"epsilon": 1e-13}, "SF-N201"),
-        ({"epsilon": 1, "sensitivity": 2**41}, "SF-N201"),
+        ({"epsilon": 1e-16}, "SF-N201"),
+        ({"epsilon": 1, "sensitivity": 2**53}, "SF-N201"),
     ],
 )
 def test_settings_that_cannot_be_right(settings: dict[str, Any], code: str) -> None:

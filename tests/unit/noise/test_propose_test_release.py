@@ -87,7 +87,7 @@ def test_far_from_instability_the_value_is_told() -> None:
         (5, {"epsilon": math.nan, "delta": 0.1}, "SF-N105"),
         (5, {"epsilon": math.inf, "delta": 0.1}, "SF-N105"),
         (5, {"epsilon": 2000, "delta": 0.1}, "SF-N201"),
-        (5, {"epsilon": 1e-13, "delta": 0.1}, "SF-N201"),
+        (5, {"epsilon": 1e-17, "delta": 0.1}, "SF-N201"),
         (5, {"epsilon": 1, "delta": 0}, "SF-N409"),
         (5, {"epsilon": 1, "delta": 1}, "SF-N409"),
         (5, {"epsilon": 1, "delta": -0.1}, "SF-N409"),

@@ -27,11 +27,13 @@ if TYPE_CHECKING:
 
 LIMB_BITS = 29
 _PRODUCT_ERROR = 4
+_LEAST_SHIFT = 10
+"""With fewer bits behind the point, from σ = 2^43 on, arrays would leave too many draws undecided."""
 
 
 @dataclass(frozen=True, slots=True)
 class WideGaussianSampler:
-    """Draws the integer nearest to σ · Z for a standard normal Z, for σ from 2^10 to 2^42."""
+    """Draws the integer nearest to σ · Z for a standard normal Z, for σ from 2^10 to 2^52."""
 
     sigma: Fraction
 
@@ -48,8 +50,9 @@ class WideGaussianSampler:
     def draw(self, count: int, source: BitSource) -> IntArray:
         """Return `count` independent draws, as Python integers if one lies beyond the table of cells."""
         cells = magnitude_sampler().draw(count, source)
-        if cells.dtype == object:
-            return np.array([draw_in_cell(cell, self.sigma, source) for cell in cells.tolist()], dtype=object)
+        if cells.dtype == object or self.shift < _LEAST_SHIFT:
+            drawn = [draw_in_cell(cell, self.sigma, source) for cell in cells.tolist()]
+            return np.array(drawn, dtype=cells.dtype)
         return self._draw_in(cells.astype(np.int64, copy=False), source)
 
     def draw_one(self, source: BitSource) -> int:

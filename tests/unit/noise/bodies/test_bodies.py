@@ -264,7 +264,7 @@ def test_what_is_refused() -> None:
     refused("SF-N629", lambda: BoxNoise((), 1))
     refused("SF-N629", lambda: SimplicesNoise((2,) * 32, 1))
     refused("SF-N630", lambda: SimplicesNoise((3,), 1))
-    refused("SF-N201", lambda: SimplicesNoise((1,), Fraction(2**41)))
+    refused("SF-N201", lambda: SimplicesNoise((1,), Fraction(2**53)))
     refused("SF-N202", lambda: BoxNoise((1,), 1).release([0.5]))
 
 
