@@ -252,7 +252,7 @@ COST = Column(0, "cost")
 
 def _divisions() -> CellSums:
     """Quotients beyond 32 digits, and divisors of up to 120 bits."""
-    large = Multiply(COST, Constant(2**80))
+    large = Multiply(COST, Constant(2**76))
     divisors = (1, 2, 3, 7, 10**6 - 1, 10**6, 10**6 + 1, 2**60, 2**119 - 1, 2**120)
     return CellSums(questions.AT, ALL, (), tuple(Total(Divide(large, Constant(each))) for each in divisors))
 

@@ -94,13 +94,15 @@ def _clinic() -> Lab:
         "day": between(0, _DAYS - 1, step=1),
     }
     with catch_warnings():
-        simplefilter("ignore")  # the declaration does not fit on purpose
+        simplefilter("ignore")  # values outside the declaration are part of what is audited
         for about, delta in (("", 1e-6), ("pure_", 0)):
             unit = Unit("who", max_rows=7, of=f"{about}people")
             budget = Budget.of(epsilon=10**6, delta=delta)
             for name, source in sources.items():
                 first = budget if name == "full" else None
-                lab.register(f"{about}{name}", source, unit=unit, columns=columns, budget=first)
+                lab.register(
+                    f"{about}{name}", source, unit=unit, columns=columns, budget=first, confirm_losses=True
+                )
     for name in ("full", "rest"):
         lab.set_through(name, day=_DAYS)
     return lab
