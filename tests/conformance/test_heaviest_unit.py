@@ -174,7 +174,9 @@ def test_every_kind_has_the_same_outcome(engine: str, tmp_path: Path, request: p
         for lab in labs:
             asked = eval(support.example, {"s": lab.session(), "sf": sf})
             plan = asked.quote(epsilon=50, **spend).plan
-            outcomes.append((plan.work, find_slot(plan), _said(partial(asked.release, epsilon=50, **spend))))
+            # Bounds that were picked are released numbers, so the work that follows from them may differ.
+            work = None if "picked" in support.question else plan.work
+            outcomes.append((work, find_slot(plan), _said(partial(asked.release, epsilon=50, **spend))))
         assert outcomes[0] == outcomes[1], support.question
         assert outcomes[0][-1] == "answered", support.question
 

@@ -209,7 +209,11 @@ RARE = (
     CellSums(AT, ALL, (), (Total(UnitBlock(0, 50)), Total(UnitBlock(0, 7)))),
     CellHistogram(AT, ALL, (), Length(NOTE), 1001),
     CellHistogram(AT, Missing(NOTE), (), Length(NOTE), 1001),
-    UnitFigures(AT, ALL, (Counted(), Total(COST), Smallest(COST), Largest(BORN))),
+    UnitFigures(
+        AT,
+        ALL,
+        (Counted(), Total(COST), Smallest(Either(COST, Constant(7))), Largest(Either(BORN, Constant(7)))),
+    ),
     # The rows of a unit side by side, as a module is trained on them.
     UnitFigures(
         Ordered(Bounded(AT, AtLeast(COST, 1), (), 1, 3), ALL, (), (Position("row_number"),), 1),

@@ -57,7 +57,7 @@ def test_the_query_lines_of_the_tour(tmp_path: Path, monkeypatch: pytest.MonkeyP
         "SELECT ward, COUNT(*) AS people, AVG(cost) AS mean FROM visits WHERE NOT age < 65 GROUP BY ward"
     ).release(epsilon=0.1)  # fmt: skip
     assert again.receipt.replayed
-    assert again.receipt.charged == "nothing"
+    assert again.receipt.charged == "ε = 0.1"
     assert again.to_arrow().rename_columns(["ward", "n", "cost"]).equals(r.to_arrow())
 
 

@@ -152,7 +152,9 @@ def test_from_registering_a_table_to_granting_a_request(
     assert "one of day, night" in analyst.get_by_role("region", name="Columns of rota").inner_text()
     analyst.get_by_role("link", name="Ask about it").click()
     release_at(analyst, "0.75")
-    assert analyst.locator("table tbody tr").count() == 2  # both shifts; the group without one is not significant
+    assert (
+        analyst.locator("table tbody tr").count() == 2
+    )  # both shifts; the group without one is not significant
     analyst.get_by_role("link", name="Change the question").click()
     analyst.locator("#epsilon").fill("0.5")
     refused = analyst.get_by_role("button", name="Release", exact=True)

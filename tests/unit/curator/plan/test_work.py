@@ -153,9 +153,9 @@ def test_a_pattern_is_matched_with_listed_texts_at_once(tmp_path: Path) -> None:
 
 
 def test_groups_times_sums_are_limited(session: sf.Session) -> None:
-    sums = ", ".join(f"SUM(age + {i}) AS s{i}" for i in range(50))
-    keys = "age AS a, age + 1 AS b, FLOOR(age / 2) AS c"
-    asked = session.sql(f"SELECT {keys}, {sums} FROM visits GROUP BY 1, 2, 3")
+    sums = ", ".join(f"SUM(v.age + {i}) AS s{i}" for i in range(120))
+    keys, tables = "v.age AS a, people.age AS b, v.ward AS c", "visits AS v JOIN people USING (who)"
+    asked = session.sql(f"SELECT {keys}, {sums} FROM {tables} GROUP BY 1, 2, 3")
     assert _refused(lambda: asked.quote(epsilon=0.1)).code == "SF-Q158"
 
 
