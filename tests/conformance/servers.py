@@ -17,6 +17,8 @@ from pathlib import Path
 import pytest
 from seeded import stream_of_shared
 
+from waiting import PATIENCE
+
 
 def binaries() -> Path | None:
     """The folder that SFUMATO_POSTGRES names, the newest PostgreSQL of this machine, or the wheel's."""
@@ -90,7 +92,7 @@ class Server:
         ours = ("listen_addresses=''", "max_connections=100", "dynamic_shared_memory_type=mmap")
         options = " ".join([f"-k {self.folder}", *(f"-c {each}" for each in (*ours, *settings))])
         arguments = ("-D", str(self.folder / "data"), "-l", str(self.folder / "log"), "-o", options)
-        self.run("pg_ctl", *arguments, "-w", "-t", "60", "start")
+        self.run("pg_ctl", *arguments, "-w", "-t", f"{PATIENCE:.0f}", "start")
 
     def stop(self) -> None:
         self.run("pg_ctl", "-D", str(self.folder / "data"), "-m", "immediate", "-w", "stop")

@@ -15,6 +15,7 @@ from tests.conformance.stores import KINDS, Store, store_of
 from sfumato.errors import BudgetError, LedgerError, PolicyError, UsageError
 from sfumato.ledger import Charge, Charged, Entry, Ledger, PostgresLedger, Released, replay_entries
 from sfumato.privacy import NOTHING, Budget, Cost, Pure, price
+from waiting import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -32,7 +33,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
 @pytest.fixture
 def ledger(store: Store) -> Iterator[Ledger]:
     """One account, whose budget is ε = 1."""
-    with closing(store.create(timeout=60)) as ledger:
+    with closing(store.create(timeout=PATIENCE)) as ledger:
         ledger.open_account(PEOPLE, Budget(1))
         yield ledger
 
@@ -372,7 +373,7 @@ def test_what_others_wrote_meanwhile_is_taken_in_over_many_pages(
 ) -> None:
     monkeypatch.setattr("sfumato.ledger.tables.PAGE", 2)
     for others in (1, 2, 3, 4, 5, 6):
-        with closing(store.open(timeout=60)) as other:
+        with closing(store.open(timeout=PATIENCE)) as other:
             for number in range(others):
                 charge(other, ask(f"{others} {number}"))
         if others % 2:

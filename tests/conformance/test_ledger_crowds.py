@@ -24,6 +24,7 @@ from sfumato.errors import BudgetError, LedgerError
 from sfumato.ledger import Charge, Charged, Ledger, Released, failpoints, transaction
 from sfumato.privacy import Budget, Pure, price
 from sfumato.privacy.account import NOTHING
+from waiting import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -44,7 +45,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
 @pytest.fixture
 def ledger(store: Store) -> Iterator[Ledger]:
     """One account, whose budget is ε = 1."""
-    with closing(store.create(timeout=60)) as ledger:
+    with closing(store.create(timeout=PATIENCE)) as ledger:
         ledger.open_account(PEOPLE, Budget(1))
         yield ledger
 
@@ -69,7 +70,7 @@ def answer(ledger: Ledger, question: Charge, answer: str = "42") -> Released:
 
 def answer_once(ledger: Ledger, question: Charge, text: str) -> Released:
     """Charge and answer, or ask again with the same key until someone else's answer is kept."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE
     while True:
         try:
             got = ledger.charge(question)
@@ -101,7 +102,7 @@ def spend_until_refused(ledger: Ledger, me: int) -> int:
 
 def test_eight_threads_get_exactly_what_one_budget_allows(store: Store, ledger: Ledger) -> None:
     granted: Counter[int] = Counter()
-    with closing(store.open(timeout=60)) as shared:
+    with closing(store.open(timeout=PATIENCE)) as shared:
 
         def work(me: int) -> None:
             granted[me] = spend_until_refused(shared, me)
@@ -116,7 +117,7 @@ def test_eight_threads_get_exactly_what_one_budget_allows(store: Store, ledger: 
 
 
 def test_fifty_threads_with_one_key_get_one_charge_and_the_same_bytes(store: Store, ledger: Ledger) -> None:
-    with closing(store.open(timeout=60)) as shared, ThreadPoolExecutor(50) as pool:
+    with closing(store.open(timeout=PATIENCE)) as shared, ThreadPoolExecutor(50) as pool:
         work = [pool.submit(answer_once, shared, ask("q", key="k"), f"by {me}") for me in range(50)]
         answers = {each.result().answer for each in work}
     assert len(answers) == 1
@@ -163,7 +164,7 @@ def outcome(pid: int) -> int:
 
 def test_sixteen_processes_get_exactly_what_one_budget_allows(store: Store, ledger: Ledger) -> None:
     def work(me: int) -> int:
-        return spend_until_refused(store.open(timeout=120), me)
+        return spend_until_refused(store.open(timeout=PATIENCE), me)
 
     children = [in_child(partial(work, me)) for me in range(16)]
     granted = [outcome(child) for child in children]
@@ -217,7 +218,7 @@ def test_kill_nine_at_every_step(store: Store, ledger: Ledger, step: str, rounds
         assert count(ledger) == ((number + 1) * charges, (number + 1) * releases)
     assert len(ledger.list_accounts()) == 1 + rounds * accounts
     assert ledger.read_spent(PEOPLE).pure == rounds * charges * 10**6
-    with closing(store.open(timeout=60)) as reopened:
+    with closing(store.open(timeout=PATIENCE)) as reopened:
         answered = [
             reopened.find_release(hash_text(f"question {number}")) is not None for number in range(rounds)
         ]
@@ -250,7 +251,7 @@ def test_ctrl_c_in_a_charge_comes_through_and_what_was_told_stays(store: Store, 
 
 def ask_for_ever(store: Store, me: int, tell: int) -> int:
     """Each receipt is told as soon as it is held."""
-    ledger = store.open(timeout=120)
+    ledger = store.open(timeout=PATIENCE)
     for number in range(10**6):
         charged = ledger.charge(Charge((PEOPLE,), MILLIONTH, hash_text(f"{me}: {number}"), {}))
         assert isinstance(charged, Charged)
@@ -276,7 +277,7 @@ def test_random_deaths_lose_nothing_that_was_told(store: Store, ledger: Ledger, 
                 told += os.read(reads, 1 << 20)
     assert ends == {-signal.SIGKILL}
     # A server may still be at work for the last one who died. Whoever writes next waits for that.
-    with closing(store.open(timeout=60)) as last:
+    with closing(store.open(timeout=PATIENCE)) as last:
         last.grant("quota:patient_id:last", Budget(1))
     kept = {each.hash for each in ledger.read_entries()}
     assert {line for line in told.decode().split("\n") if len(line) == 64} <= kept
@@ -289,7 +290,7 @@ def test_fifty_processes_with_one_key_get_one_charge_and_the_same_bytes(
     store: Store, ledger: Ledger, tmp_path: Path
 ) -> None:
     def work(me: int) -> int:
-        mine = store.open(timeout=120)
+        mine = store.open(timeout=PATIENCE)
         (tmp_path / f"{me}").write_text(answer_once(mine, ask("q", key="k"), f"by {me}").answer)
         return 0
 
@@ -325,7 +326,7 @@ def test_sixteen_processes_with_two_hundred_attempts_each(store: Store) -> None:
         ledger.open_account(PEOPLE, Budget(10))
 
     def work(me: int) -> int:
-        mine, granted = store.open(timeout=300), 0
+        mine, granted = store.open(timeout=PATIENCE), 0
         for number in range(200):
             with suppress(BudgetError):
                 mine.charge(ask(f"{me}: {number}"))

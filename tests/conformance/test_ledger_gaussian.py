@@ -18,6 +18,7 @@ from sfumato.errors import BudgetError, LedgerError
 from sfumato.ledger import Charge, Charged, Entry, Ledger, Reserved, replay_entries
 from sfumato.ledger.chain import hash_entry
 from sfumato.privacy import NOTHING, Budget, Cost, Gaussian, RenyiCurve, caps, price, share_sigma
+from waiting import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -37,7 +38,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
 
 @pytest.fixture
 def ledger(store: Store) -> Iterator[Ledger]:
-    with closing(store.create(timeout=60)) as ledger:
+    with closing(store.create(timeout=PATIENCE)) as ledger:
         ledger.open_account(PEOPLE, BUDGET)
         yield ledger
 
@@ -79,7 +80,7 @@ def test_a_charge_that_only_this_filter_admits_is_kept_and_replayed(ledger: Ledg
     with pytest.raises(BudgetError, match=r"SF-B101[^🙂]*requested +[0-9.]+ %"):
         ledger.charge(ask("more", SMALL))
     assert ledger.read_allowance(PEOPLE).caps == caps(BUDGET)
-    with closing(store.open(timeout=60)) as other:
+    with closing(store.open(timeout=PATIENCE)) as other:
         assert (other.read_spent(PEOPLE), other.verify().charges) == (ALMOST, 1)
         assert other.read_allowance(PEOPLE).caps.gaussian is not None
     assert str(check(export(ledger), [], None)) == str(ledger.verify())

@@ -30,6 +30,7 @@ from sfumato.errors import SfumatoError
 from sfumato.ledger import Charge, Charged, Released, Reserved
 from sfumato.ledger.group_commit import Job
 from sfumato.privacy import NOTHING, Budget, Cost, Pure, caps, price
+from waiting import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -177,7 +178,7 @@ class LedgerMachine(RuleBasedStateMachine):
         super().__init__()
         self.folder = Path(tempfile.mkdtemp())
         self.store = store_of(self.kind, self.folder)
-        self.ledger: StoredLedger = self.store.create(timeout=60)  # type: ignore[assignment]
+        self.ledger: StoredLedger = self.store.create(timeout=PATIENCE)  # type: ignore[assignment]
         self.reference = Reference()
         self.steps = 0
 
@@ -325,7 +326,7 @@ class LedgerMachine(RuleBasedStateMachine):
     @rule()
     def reopen(self) -> None:
         self.ledger.close()
-        self.ledger = self.store.open(timeout=60)
+        self.ledger = self.store.open(timeout=PATIENCE)
 
     @rule(request=st.sampled_from("pqrs"))
     def find(self, request: str) -> None:
@@ -335,7 +336,7 @@ class LedgerMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.steps % self.opens == 0)
     @rule()
     def ask_a_second_reader(self) -> None:
-        with closing(self.store.open(timeout=60)) as other:
+        with closing(self.store.open(timeout=PATIENCE)) as other:
             assert other.verify() == self.ledger.verify()
 
     @invariant()

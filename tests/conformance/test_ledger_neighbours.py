@@ -18,6 +18,7 @@ from sfumato.errors import LedgerError, PolicyError
 from sfumato.ledger import Charge, Charged, Entry, Ledger, Reserved, replay_entries
 from sfumato.ledger.chain import hash_entry, hash_text
 from sfumato.privacy import Budget, Pure, price
+from waiting import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,7 +35,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
 
 @pytest.fixture
 def ledger(store: Store) -> Iterator[Ledger]:
-    with closing(store.create(timeout=60)) as ledger:
+    with closing(store.create(timeout=PATIENCE)) as ledger:
         yield ledger
 
 

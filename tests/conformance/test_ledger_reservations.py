@@ -19,6 +19,7 @@ from tests.conformance.stores import KINDS, Store, store_of
 from sfumato.errors import BudgetError, LedgerError, PolicyError, UsageError
 from sfumato.ledger import Charge, Ledger, Released, Reserved, failpoints
 from sfumato.privacy import NOTHING, Budget, Cost, Pure, price
+from waiting import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -36,7 +37,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
 
 @pytest.fixture
 def ledger(store: Store) -> Iterator[Ledger]:
-    with closing(store.create(timeout=60)) as ledger:
+    with closing(store.create(timeout=PATIENCE)) as ledger:
         ledger.open_account(PEOPLE, Budget(1, 1e-6))
         ledger.grant(ADA, Budget(0.8))
         yield ledger
@@ -64,7 +65,7 @@ def test_all_steps_are_paid_for_at_once(ledger: Ledger) -> None:
 def test_steps_are_drawn_in_turn_and_no_more_than_there_are(ledger: Ledger, store: Store) -> None:
     reserved = reserve(ledger)
     assert [ledger.draw(reserved), ledger.draw(reserved, 4)] == [1, 5]
-    with closing(store.open(timeout=60)) as other:
+    with closing(store.open(timeout=PATIENCE)) as other:
         assert other.draw(reserved, 5) == 10
     with pytest.raises(LedgerError, match=r"SF-L119[^🙂]*remaining +0\n"):
         ledger.draw(reserved)
@@ -214,7 +215,7 @@ def test_kill_nine_returns_nothing_by_itself(store: Store, step: str, rounds: in
     for number in range(rounds):
         assert in_child(lambda number=number: run(number)) == -signal.SIGKILL
     paid, _ = DEATHS[step]
-    with closing(store.open(timeout=60)) as ledger:
+    with closing(store.open(timeout=PATIENCE)) as ledger:
         assert ledger.read_spent(PEOPLE) == HUNDREDTH * (paid * rounds) if paid else NOTHING
         drawn = [entry for entry in ledger.read_entries() if entry.kind == "draw"]
         assert len(drawn) == rounds * (DEATHS[step][1] > 0)

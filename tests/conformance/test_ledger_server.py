@@ -20,7 +20,7 @@ from sfumato.ledger import Charge, Charged, PostgresLedger, Released, transactio
 from sfumato.ledger.postgres.connection import open_connection
 from sfumato.ledger.postgres.database import PostgresDatabase
 from sfumato.privacy import Budget, Pure, price
-from waiting import wait_until
+from waiting import PATIENCE, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -52,7 +52,7 @@ def server() -> Iterator[Server]:
 @pytest.fixture
 def schema(server: Server, request: pytest.FixtureRequest) -> str:
     name = "s" + sha256(request.node.name.encode()).hexdigest()[:12]
-    with closing(PostgresLedger.create(server.address, schema=name, timeout=60)) as ledger:
+    with closing(PostgresLedger.create(server.address, schema=name, timeout=PATIENCE)) as ledger:
         ledger.open_account(PEOPLE, Budget(4))
     return name
 
@@ -70,7 +70,7 @@ def ask_until(done: threading.Event, address: str, schema: str, me: int, told: l
     while not done.is_set():
         with (
             suppress(LedgerError),
-            closing(PostgresLedger.open(address, schema=schema, timeout=60)) as ledger,
+            closing(PostgresLedger.open(address, schema=schema, timeout=PATIENCE)) as ledger,
         ):
             while not done.is_set():
                 charged = ledger.charge(ask(f"{me}: {len(told)} {time.monotonic_ns()}"))
@@ -125,7 +125,7 @@ def test_a_writer_may_charge_and_nothing_more(server: Server) -> None:
     tamper(server, "public", "CREATE ROLE clerk LOGIN")
     PostgresLedger.create(server.address, schema="clerks", writer="clerk").close()
     address = server.address.replace("user=postgres", "user=clerk")
-    with closing(PostgresLedger.open(address, schema="clerks", timeout=60)) as ledger:
+    with closing(PostgresLedger.open(address, schema="clerks", timeout=PATIENCE)) as ledger:
         ledger.open_account(PEOPLE, Budget(1))
         charged = ledger.charge(ask("q"))
         assert isinstance(charged, Charged)
@@ -199,7 +199,7 @@ def test_a_schema_is_made_once_and_only_opened_where_it_is(server: Server, schem
 
 
 def test_a_server_that_is_away_is_told(server: Server, schema: str) -> None:
-    with closing(PostgresLedger.open(server.address, schema=schema, timeout=60)) as ledger:
+    with closing(PostgresLedger.open(server.address, schema=schema, timeout=PATIENCE)) as ledger:
         server.kill()
         try:
             with pytest.raises(LedgerError, match="SF-L106"):
@@ -214,7 +214,7 @@ def test_a_server_that_is_away_is_told(server: Server, schema: str) -> None:
 def test_an_address_may_have_options_of_its_own(server: Server, schema: str) -> None:
     more = "options='-c jit=on -c work_mem=1MB' client_encoding=latin1"
     address = f"{server.address} {more}"
-    with closing(PostgresLedger.open(address, schema=schema, timeout=60)) as ledger:
+    with closing(PostgresLedger.open(address, schema=schema, timeout=PATIENCE)) as ledger:
         assert isinstance(ledger.charge(ask(more)), Charged)
     with closing(open_connection(address, schema, 10).raw) as raw:
         shown = [raw.execute(f"SHOW {name}").fetchone()[0] for name in ("jit", "client_encoding", "work_mem")]
@@ -246,8 +246,8 @@ def test_receipts_need_a_key(server: Server, schema: str) -> None:
 def test_what_is_remembered_is_made_sure_of(server: Server, schema: str) -> None:
     """Two who write in turns, each with a memory of how things were, are as one."""
     with (
-        closing(PostgresLedger.open(server.address, schema=schema, timeout=60)) as one,
-        closing(PostgresLedger.open(server.address, schema=schema, timeout=60)) as other,
+        closing(PostgresLedger.open(server.address, schema=schema, timeout=PATIENCE)) as one,
+        closing(PostgresLedger.open(server.address, schema=schema, timeout=PATIENCE)) as other,
     ):
         for number in range(6):
             assert isinstance(one.charge(keyed(f"alone {number}")), Charged)
@@ -290,8 +290,8 @@ def losing(send: Callable[[], Any]) -> Any:
 def test_a_commit_whose_word_was_lost_is_looked_up(server: Server, schema: str, trips: int) -> None:
     """It counts once, whether it took one trip or two, since someone else had written."""
     with (
-        closing(PostgresLedger.open(server.address, schema=schema, timeout=60)) as ledger,
-        closing(PostgresLedger.open(server.address, schema=schema, timeout=60)) as other,
+        closing(PostgresLedger.open(server.address, schema=schema, timeout=PATIENCE)) as ledger,
+        closing(PostgresLedger.open(server.address, schema=schema, timeout=PATIENCE)) as other,
     ):
         writer = ledger if trips == 1 else other
         for number in range(3):
@@ -317,8 +317,8 @@ def test_another_s_charge_that_says_the_same_is_not_taken_for_one_s_own(
 
     monkeypatch.setattr(transaction, "read_date", lambda: "2026-01-01")
     with (
-        closing(PostgresLedger.open(server.address, schema=schema, timeout=60)) as ledger,
-        closing(PostgresLedger.open(server.address, schema=schema, timeout=60)) as other,
+        closing(PostgresLedger.open(server.address, schema=schema, timeout=PATIENCE)) as ledger,
+        closing(PostgresLedger.open(server.address, schema=schema, timeout=PATIENCE)) as other,
     ):
         database = cast(PostgresDatabase, ledger._database)
         written = database._count_written

@@ -24,7 +24,7 @@ from sfumato.errors import LedgerError
 from sfumato.ledger import Charge, Charged, PostgresLedger, Released, Reserved, Verified
 from sfumato.ledger.receipts import checking, signing
 from sfumato.privacy import Budget, Pure, price
-from waiting import wait_until
+from waiting import PATIENCE, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -103,7 +103,7 @@ def healed(server: Server) -> None:
 
     def is_open() -> bool:
         with suppress(LedgerError):
-            PostgresLedger.open(server.address, schema="probe", timeout=60).close()
+            PostgresLedger.open(server.address, schema="probe", timeout=PATIENCE).close()
             return True
         with suppress(subprocess.CalledProcessError):
             server.start()
@@ -129,7 +129,7 @@ def test_a_server_whose_disk_fails(
     schema = f"s{hash_text(f'{fault} {rounds}')[:12]}"
     with suppress(Exception):
         PostgresLedger.create(server.address, schema="probe").close()
-    with closing(PostgresLedger.create(server.address, schema=schema, timeout=10)) as ledger:
+    with closing(PostgresLedger.create(server.address, schema=schema, timeout=PATIENCE)) as ledger:
         ledger.open_account(PEOPLE, Budget(4))
     done, told, said = threading.Event(), list[str](), set[str]()
     arguments = [(done, server.address, schema, me, told, said) for me in range(3)]
@@ -174,7 +174,7 @@ def schema() -> str:
 
 
 def fill(schema: str) -> PostgresLedger:
-    ledger = PostgresLedger.create(servers.running().address, schema=schema, timeout=60)
+    ledger = PostgresLedger.create(servers.running().address, schema=schema, timeout=PATIENCE)
     ledger.open_account(PEOPLE, Budget(4, 1e-7))
     ledger.grant(ADA, Budget(1))
     for name in ("first", "second"):
@@ -200,7 +200,9 @@ def flipped(value: Any, chance: random.Random) -> Any:
 def opened(schema: str, before: Verified) -> str:
     """The code of the refusal, or nothing where the ledger says what it said."""
     try:
-        with closing(PostgresLedger.open(servers.running().address, schema=schema, timeout=60)) as ledger:
+        with closing(
+            PostgresLedger.open(servers.running().address, schema=schema, timeout=PATIENCE)
+        ) as ledger:
             assert ledger.verify() == before
     except LedgerError as refusal:
         return refusal.code
@@ -252,7 +254,7 @@ def test_an_old_dump_put_back_is_told_by_a_receipt_and_by_whoever_lives(schema: 
         text=True,
     )
     dump.write_text(copied.stdout)
-    with closing(PostgresLedger.open(server.address, schema=schema, key=key, timeout=60)) as alive:
+    with closing(PostgresLedger.open(server.address, schema=schema, key=key, timeout=PATIENCE)) as alive:
         old = alive.sign_receipt()
         charged = alive.charge(ask("after the dump"))
         assert isinstance(charged, Charged)

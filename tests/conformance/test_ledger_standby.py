@@ -20,7 +20,7 @@ from tests.conformance import servers
 from sfumato.errors import BudgetError, LedgerError
 from sfumato.ledger import Charge, Charged, PostgresLedger
 from sfumato.privacy import Budget, Pure, price
-from waiting import wait_until
+from waiting import PATIENCE, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -74,15 +74,22 @@ def has_to_wait(server: Server, db: Any) -> bool:
 
 @contextmanager
 def waits_ended(server: Server, how: str) -> Iterator[None]:
-    """End every wait for a standby, in one way, for as long as the block runs."""
-    done = threading.Event()
+    """End every wait for a standby once, in one way, for as long as the block runs.
+
+    A session on a busy machine may take long to notice that its wait was ended. A second signal would then
+    end its next statement instead.
+    """
+    done, ended = threading.Event(), set[tuple[int, str]]()
 
     def work() -> None:
         import psycopg
 
         with psycopg.connect(server.address, autocommit=True) as db:
             while not done.wait(0.02):
-                db.execute(f"SELECT {how}(pid) {_WAITING}".encode())
+                for wait in db.execute(f"SELECT pid, query_start::TEXT {_WAITING}".encode()).fetchall():
+                    if wait not in ended:
+                        ended.add(wait)
+                        db.execute(f"SELECT {how}({wait[0]})".encode())
 
     thread = threading.Thread(target=work)
     thread.start()
@@ -145,7 +152,7 @@ def test_a_kept_answer_leaves_once_it_is_confirmed(server: Server) -> None:
                         use()
         finally:
             name_standbys(server, "")
-        set_timeout(other, 60)
+        set_timeout(other, PATIENCE)
         found = other.find_release(ask("q").request)
         assert found is not None
         assert found.answer == "42"

@@ -138,7 +138,7 @@ def serve(
         finally:
             process.terminate()
             try:
-                process.wait(60)
+                process.wait(PATIENCE)
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()

@@ -42,7 +42,7 @@ def run(folder: Path, test: str) -> subprocess.Popen[str]:
     path = f"import sys; sys.path.insert(0, {str(ROOT / 'tools')!r})"
     code = f"{path}; {short}; sys.exit(run_tests.main(sys.argv[1:]))"
     told = ["-q", "-s", "-p", "no:cacheprovider", "test_it.py"]
-    environment = os.environ | {"TMPDIR": str(folder)}
+    environment = os.environ | {"TMPDIR": str(folder), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     return subprocess.Popen(
         [sys.executable, "-c", code, *told], cwd=folder, env=environment, stderr=subprocess.PIPE, text=True
     )

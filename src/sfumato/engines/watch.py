@@ -84,6 +84,9 @@ class Watch:
     def remove(self, run: WatchedRun) -> None:
         with self._turn:
             self._runs.discard(run)
+        # The process may exit while the thread looks at the run, which then keeps what it refers to. DuckDB
+        # would write to standard error that its objects were leaked.
+        run.end = bool
 
     def _look_on(self) -> None:
         while True:

@@ -6,13 +6,15 @@ import os
 import signal
 import sys
 import threading
+import weakref
+from _thread import start_new_thread
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.engines.duckdb import DuckDBEngine
+from sfumato.engines.duckdb import DuckDBEngine, run
 from sfumato.engines.duckdb.run import SNAPSHOTS, _dense
 from sfumato.engines.program import (
     CellHistogram,
@@ -147,6 +149,26 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
     command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", script]
     run = subprocess.run(command, env=environment, capture_output=True, check=False)
     assert (run.returncode, run.stderr) == (3, b"")
+
+
+def test_a_thread_that_has_read_keeps_nothing_on_its_way_out(monkeypatch):
+    """A process that exits at this moment would keep the connection, and DuckDB would report that."""
+    may_end = threading.Event()
+
+    def start_slow_to_end(function, arguments):
+        return start_new_thread(lambda: (function(*arguments), may_end.wait(PATIENCE)), ())
+
+    class Reading:
+        def read(self):
+            return 7
+
+    reading = Reading()
+    kept = weakref.ref(reading)
+    monkeypatch.setattr(run, "start_new_thread", start_slow_to_end)
+    assert run._ask(reading.read, lambda: None) == 7
+    del reading
+    assert kept() is None
+    may_end.set()
 
 
 def test_an_erased_file_is_not_answered_from_memory(tmp_path):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import weakref
 from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -16,7 +18,7 @@ from sfumato.engines.limits import RunLimits, limit_runs
 from sfumato.engines.program import CellSums, Counted
 from sfumato.engines.rows import ALL, Joined, Scan
 from sfumato.engines.snapshot import Preparation, StoredGrid
-from sfumato.engines.watch import RunEndedError, end_runs, watch_run
+from sfumato.engines.watch import RunEndedError, WatchedRun, end_runs, watch_run
 from waiting import PATIENCE
 
 if TYPE_CHECKING:
@@ -66,6 +68,28 @@ def test_questions_of_every_process_are_ended_before_their_snapshot_is_erased(en
     with end_runs(engine.folder, "another"):
         assert engine.run(SHORT).tolist() == [[ROWS]]
     assert not list(engine.folder.glob("*.ending"))
+
+
+def test_a_run_that_is_over_keeps_nothing_while_it_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that exits at this moment would keep the connection, and DuckDB would report that."""
+    looks, may_go_on = Event(), Event()
+
+    def look_slowly(run: WatchedRun) -> None:
+        looks.set()
+        assert may_go_on.wait(PATIENCE)
+
+    class Connection:
+        def interrupt(self) -> None:
+            raise AssertionError
+
+    connection = Connection()
+    kept = weakref.ref(connection)
+    monkeypatch.setattr(WatchedRun, "look", look_slowly)
+    with watch_run(connection.interrupt, None, ()):
+        assert looks.wait(PATIENCE)
+    del connection
+    assert kept() is None
+    may_go_on.set()
 
 
 def test_ctrl_c_when_a_run_begins_or_ends_leaves_it_to_nobody() -> None:

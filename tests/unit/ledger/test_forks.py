@@ -13,6 +13,7 @@ import pytest
 from sfumato.errors import LedgerError
 from sfumato.ledger import Charged, SqliteLedger, failpoints
 from sfumato.privacy import Pure, price
+from waiting import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,7 +55,7 @@ def test_forking_while_other_threads_charge(
     path: Path, ledger: SqliteLedger, fork: Fork, ask: Callable[..., Charge]
 ) -> None:
     stop, made = threading.Event(), [0, 0, 0]
-    with closing(SqliteLedger.open(path, timeout=60)) as shared:
+    with closing(SqliteLedger.open(path, timeout=PATIENCE)) as shared:
 
         def keep_charging(me: int) -> None:
             while not stop.is_set():
@@ -81,7 +82,7 @@ def test_threads_of_a_child_can_charge(ledger: SqliteLedger, fork: Fork, ask: Ca
     def charge_in_a_thread() -> None:
         thread = threading.Thread(target=lambda: ledger.charge(ask("in a thread")), daemon=True)
         thread.start()
-        thread.join(timeout=60)
+        thread.join(timeout=PATIENCE)
         assert not thread.is_alive()
 
     assert fork(charge_in_a_thread)() == 0

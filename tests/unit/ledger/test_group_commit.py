@@ -15,6 +15,7 @@ from sfumato.errors import BudgetError, LedgerError, PolicyError
 from sfumato.ledger import Charged, Released, SqliteLedger, failpoints
 from sfumato.ledger.group_commit import CommitBatch, CommitQueue, Job
 from sfumato.privacy import Budget
+from waiting import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -65,7 +66,7 @@ def together(
         usual(name)
         if not first.is_set():
             first.set()
-            assert rest.wait(60)
+            assert rest.wait(PATIENCE)
 
     def run(place: int) -> None:
         try:
@@ -76,14 +77,14 @@ def together(
     monkeypatch.setattr(failpoints, "reach", step)
     threads = [threading.Thread(target=run, args=(place,)) for place in range(len(calls))]
     threads[0].start()
-    assert first.wait(60)
+    assert first.wait(PATIENCE)
     for waiting, thread in enumerate(threads[1:], start=1):
         thread.start()
         while len(ledger._database.queue._queue) < waiting:
             threading.Event().wait(0.001)
     rest.set()
     for thread in threads:
-        thread.join(60)
+        thread.join(PATIENCE)
         assert not thread.is_alive()
     return outcomes
 
@@ -245,9 +246,9 @@ def test_those_of_the_last_commit_are_waited_for_and_nobody_else() -> None:
 
     late = threading.Thread(target=come_back)
     late.start()
-    assert ready.wait(60)
+    assert ready.wait(PATIENCE)
     group.run_job(Job("early", lambda transaction: None), lead)
-    late.join(60)
+    late.join(PATIENCE)
     assert not late.is_alive()
     assert sizes == [2]
     group._absent, group._last_duration = {-1}, 0.04  # someone who does not come back

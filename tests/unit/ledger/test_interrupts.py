@@ -10,6 +10,7 @@ from tests.unit.interruption import interrupt_at
 
 from sfumato.ledger import Charged, SqliteLedger
 from sfumato.ledger.group_commit import CommitBatch, CommitQueue, Job
+from waiting import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
     from sfumato.ledger import Charge
 
     Ask = Callable[..., Charge]
-
-_PATIENCE = 300
 
 
 def _lead(queue: CommitQueue, before: Callable[[], object] = lambda: None) -> Callable[[], None]:
@@ -50,7 +49,7 @@ def _join_queue(place: int, role: str) -> bool:
     queue, may_end = CommitQueue(), threading.Event()
     others = []
     if role == "follows":
-        others.append(_run_beside(queue, _lead(queue, lambda: may_end.wait(_PATIENCE))))
+        others.append(_run_beside(queue, _lead(queue, lambda: may_end.wait(PATIENCE))))
         while not queue._queue:
             threading.Event().wait(0.0001)
     if role == "waits for absent":
@@ -62,7 +61,7 @@ def _join_queue(place: int, role: str) -> bool:
     may_end.set()
     others.append(_run_beside(queue, _lead(queue)))
     for thread in others:
-        thread.join(_PATIENCE)
+        thread.join(PATIENCE)
         assert not thread.is_alive(), f"interrupted at {place}, nobody leads"
     assert queue._leader is None
     assert not queue._queue

@@ -229,13 +229,16 @@ def _ask(read: Callable[[], Answer], stop: Callable[[], object]) -> Answer:
     """
     if current_thread() is not main_thread():
         return read()
+    # The process may exit before the other thread has quite ended, which then keeps what it refers to, and
+    # DuckDB writes to standard error that its objects were leaked. So both lists are empty at the end.
+    asked = [read]
     outcome: list[tuple[Answer | None, BaseException | None]] = []
     over, context = Lock(), copy_context()
     over.acquire()
 
     def ask() -> None:
         try:
-            outcome.append((context.run(read), None))
+            outcome.append((context.run(asked.pop()), None))
         except BaseException as problem:
             outcome.append((None, problem))
         finally:
@@ -257,7 +260,7 @@ def _ask(read: Callable[[], Answer], stop: Callable[[], object]) -> Answer:
             stop()
             over.acquire(timeout=_PAUSE)
         raise
-    answer, problem = outcome[0]
+    answer, problem = outcome.pop()
     if problem is not None:
         raise problem
     return cast("Answer", answer)

@@ -262,7 +262,7 @@ def test_two_workers_share_no_random_bits(lab: sf.Lab) -> None:
     answers = []
     for _ in range(2):
         with lab._slots.workers.start_worker() as ask:
-            answers.append(ask(steps, 100))
+            answers.append(ask(steps, PATIENCE))
     assert answers[0] != answers[1]
 
 

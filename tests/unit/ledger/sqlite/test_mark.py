@@ -171,7 +171,8 @@ def test_a_torn_record_was_never_told_of(killed: Killed) -> None:
         assert ledger.verify().entries == ENTRIES - 1
 
 
-def test_a_ledger_without_its_mark_is_refused_until_it_is_accepted(killed: Killed) -> None:
+def test_a_ledger_without_its_mark_is_refused_until_it_is_accepted(tmp_path: Path) -> None:
+    killed = Killed(tmp_path / "ledger.sqlite")
     killed.put_back(log=None)
     with closing(SqliteLedger.open(killed.path)) as ledger:
         receipt = json.dumps({"head": ledger.verify().head})

@@ -19,6 +19,7 @@ from sfumato.lab.synthetic.published_table import PublishedTable
 from sfumato.learn.evaluation import Evaluation
 from sfumato.server.facts.fits import LABELLED, read_fit
 from sfumato.server.jobs.store import JobState
+from waiting import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -149,4 +150,4 @@ def test_labelled_rows_are_made_from_the_page(tmp_path: Path) -> None:
 def open_pages(clinic: LoopbackClinic) -> httpx.Client:
     """Return a client that reads pages as the steward."""
     headers = HTML | {"Authorization": f"Bearer {clinic.tokens['steward']}"}
-    return httpx.Client(base_url=clinic.address, headers=headers, timeout=60)
+    return httpx.Client(base_url=clinic.address, headers=headers, timeout=PATIENCE)
