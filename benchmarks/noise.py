@@ -23,7 +23,6 @@ from sfumato.noise import (
     GaussianNoise,
     LaplaceNoise,
     MatrixNoise,
-    SharpTotalNoise,
     SimplicesNoise,
 )
 from sfumato.noise.additive import LARGEST
@@ -69,12 +68,11 @@ def cells(name: str, mechanism: LaplaceNoise | GaussianNoise, rounds: int) -> No
     print(f"{CELLS:,} cells, {name} 10: {taken * 1e3:.2f} ms")
 
 
-BODIES: dict[str, Callable[[Fraction], BoxNoise | SimplicesNoise | SharpTotalNoise]] = {
+BODIES: dict[str, Callable[[Fraction], BoxNoise | SimplicesNoise]] = {
     "box of 3": lambda scale: BoxNoise((1, 5, 7), scale),
     "box of 9": lambda scale: BoxNoise((3,) * 9, scale),
     **{f"{k} columns": lambda scale, k=k: SimplicesNoise((1,) * k, scale) for k in (1, 2, 3, 8)},
     **{f"{k} nullable": lambda scale, k=k: SimplicesNoise((2,) * k, scale) for k in (1, 2, 3, 8)},
-    "sharp total": SharpTotalNoise.of_scale,
 }
 
 

@@ -247,25 +247,16 @@ def measure(rounds: int) -> list[dict[str, Any]]:
     found = []
     for name, read in (("adult", read_adult), ("diabetes130", read_diabetes)):
         table, unit, columns, workloads = read()
-        for kind, budget in (("δ", sf.Budget(1e6, DELTA)), ("no δ", sf.Budget(1e6))):
-            with tempfile.TemporaryDirectory() as folder:
-                lab = sf.create(Path(folder) / "lab")
-                lab.register("t", table, unit=unit, columns=columns, budget=budget)
-                duckdb.register("t", table)
-                for questions in workloads:
-                    for said, spend in SPENDS.items():
-                        if kind == "no δ" and "rho" in spend:
-                            continue
-                        ratios = Workload(lab, read_exact, questions).compare(spend, rounds)
-                        line = {
-                            "table": name,
-                            "budget": kind,
-                            "spend": said,
-                            "questions": questions,
-                            **ratios,
-                        }
-                        found.append(line)
-                        print(_show(line), flush=True)
+        with tempfile.TemporaryDirectory() as folder:
+            lab = sf.create(Path(folder) / "lab")
+            lab.register("t", table, unit=unit, columns=columns, budget=sf.Budget(1e6, DELTA))
+            duckdb.register("t", table)
+            for questions in workloads:
+                for said, spend in SPENDS.items():
+                    ratios = Workload(lab, read_exact, questions).compare(spend, rounds)
+                    line = {"table": name, "spend": said, "questions": questions, **ratios}
+                    found.append(line)
+                    print(_show(line), flush=True)
     return found
 
 
@@ -274,7 +265,7 @@ def _show(line: dict[str, Any]) -> str:
     bound = "   –" if math.isnan(line["bound"]) else f"{line['bound']:4.2f}"
     numbers = f"{widths}  {line['error']:4.2f} ± {line['deviation']:4.2f}  {bound}"
     kind = "levels" if len(line["questions"]) == 1 else f"{len(line['questions'])} questions"
-    return f"{line['table']:<12} {line['budget']:<5} {line['spend']:<11} {kind:<12} {numbers}"
+    return f"{line['table']:<12} {line['spend']:<11} {kind:<12} {numbers}"
 
 
 def main() -> None:

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from sfumato.curator.question.measurement import Question
 
 SHAPED = PureSpend(SPEND.epsilon, SPEND.delta, shaped=True)
-SHARP = PureSpend(SPEND.epsilon, SPEND.delta, shaped=True, sharp_totals=True)
 
 ASKED = {
     "average of a nullable column": "SELECT COUNT(*) AS n, AVG(cost) AS c FROM visits",
@@ -48,12 +47,8 @@ NO_GAIN = ("average alone", "average of a full column", "shares", "discovered")
 """Questions whose sums have nothing in common that Gaussian noise could gain by, or whose keys need a δ."""
 
 
-SHARPER = ("average of a nullable column", "everything of one column", "filter", "discovered", "bounded")
-"""Questions about one column that may be missing beside a count, whose total can be sharper."""
-
-
-def plan_shaped(worlds: Beside, question: Question, spend: PureSpend = SHAPED) -> QuestionPlan:
-    return price_question(ResolvedQuestion(worlds.world.tables.__getitem__, question), spend)
+def plan_shaped(worlds: Beside, question: Question) -> QuestionPlan:
+    return price_question(ResolvedQuestion(worlds.world.tables.__getitem__, question), SHAPED)
 
 
 def plan_gaussian(worlds: Beside, question: Question) -> QuestionPlan:

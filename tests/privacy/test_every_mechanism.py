@@ -50,7 +50,6 @@ from sfumato.noise import (
     QuantilesMechanism,
     RangeSums,
     RunningSums,
-    SharpTotalNoise,
     SimplicesNoise,
     SparseVector,
     Surroundings,
@@ -430,15 +429,6 @@ TABLE = {
         draws=cells_shaped,
         covers=lambda n: sums_of_cells_within(SimplicesNoise((1, 2, 2), Fraction(300)), 2, n),
         event=lambda mechanism: mechanism.event(2),
-        samples=40_000,
-    ),
-    # A row with the highest value, whose width is 3.
-    "SharpTotal": Row(
-        made=lambda strength: SharpTotalNoise.of_scale(Fraction(3, strength)),
-        tables=lambda mechanism: ([0] * 3, [3, 3, 0]),
-        draws=cells_shaped,
-        covers=lambda n: sums_of_cells_within(SharpTotalNoise.of_scale(Fraction(300)), 0, n),
-        event=lambda mechanism: mechanism.event(3),
         samples=40_000,
     ),
     # A row (1, 1): its products are all 1, and their trace is 2.

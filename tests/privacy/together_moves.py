@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 SPENDS = {
     "pure": PureSpend(Fraction(1)),
-    "squares": PureSpend(Fraction(1), squares=True),
     "gaussian": GaussianSpend(Fraction(2), "two"),
 }
 COUNT = "SELECT {keys}, COUNT(*) AS n FROM visits GROUP BY {keys}"

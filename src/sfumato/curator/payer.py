@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypedDict
 
 from sfumato.curator.catalog.grants import find_quota_holder
 from sfumato.curator.gate import answer_charge, answer_plan, read_steps
-from sfumato.curator.plan.spend import Needs, PureSpend, Spend, parse_spend
+from sfumato.curator.plan.spend import Needs, Spend, parse_spend
 from sfumato.engines.rows import list_scans
 from sfumato.errors import EngineError, PolicyError
 from sfumato.ledger import Charge, Released
@@ -130,19 +130,8 @@ class Payer:
     def spend(self, table: Table, needs: Needs, typed: Spending) -> Spend:
         """Return what was typed as a spend; shares are of the smallest account that pays."""
         amounts = {name: value for name, value in typed.items() if value is not None}
-        # The ledger is read for a share, and where noise may have a shape.
-        spend = parse_spend(amounts, needs, lambda: self._smallest_allowance(table))
-        if isinstance(spend, PureSpend) and (spend.shaped or needs.pooled):
-            return replace(spend, sharp_totals=self.adds_pure(table))
-        return spend
-
-    def adds_squares(self, table: Table) -> bool:
-        """Return whether the smallest account that pays adds up Rényi divergences, and not pure ε."""
-        return bool(self._smallest_allowance(table).budget.delta)
-
-    def adds_pure(self, table: Table) -> bool:
-        """Return whether no account that pays has a δ, so that all of them add up pure ε."""
-        return not any(self.lab.ledger.read_budget(each).delta for each in self.accounts(table))
+        # The ledger is read for a share alone.
+        return parse_spend(amounts, needs, lambda: self._smallest_allowance(table))
 
     def has_newest_filters(self, table: Table) -> bool:
         """Return whether the population's account has the filters that a new one would have."""

@@ -76,7 +76,7 @@ CODES: dict[str, str] = {
     "SF-E132": "Output and objective perturbation are proven for real numbers. In floating point the minimiser may reveal more, so behind the curator linear classifiers are fitted by noisy gradient descent over exact sums, or by Gaussian objective perturbation with exact noise on its output.",
     "SF-E142": "Gaussian objective perturbation is proven for one row that is added or removed. Use noisy gradient descent for units with more rows and for populations whose units are replaced.",
     "SF-E143": "Behind the curator no program of the analyst's ever sees a row. Named losses are computed there; a loss of your own can be fitted by noisy gradient descent, whose gradients are tabulated beforehand.",
-    "SF-E144": "The evaluation of a model that is not linear sees rows behind the curator, and is proven for units of one row that are added or removed. A search assigns each unit to training or to scoring by one coin flip.",
+    "SF-E144": "The evaluation of a model sees rows behind the curator. Its price is proven where a unit is added or removed, and not where it is replaced.",
     "SF-E150": "Every column of a frame is declared before rows are read: bounds for numbers, a list of values for categories. Values that are read from the data would reveal a row that alone has one.",
     "SF-E151": "Missing values are handled by a rule that is fixed before rows are read: they count as a declared value, or a further feature says with 0 or 1 that a value is missing. A mean of the rows would be a measurement, which has a price.",
     "SF-E152": "Each value of a listed column becomes a feature, and a fit asks for products of features. List the values that matter; the others count as missing.",

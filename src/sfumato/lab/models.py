@@ -201,19 +201,18 @@ class ModelDesk:
         epsilon: Any = None,
         delta: Any = None,
         rho: Any = None,
-        rows_per_unit: int = 1,
         split: tuple[float, str] | None = None,
         confidence: float = 0.95,
         bins: int = 20,
     ) -> Evaluation | RegressionEvaluation:
-        """Measure a model on a table, or on the rows of a frame; charged first.
+        """Measure a model on one row of each unit of a table, or of a frame; charged first.
 
         `split=(0.8, "test")` measures it on the units that a fit with `split=(0.8, "train")` left out.
         """
         from sfumato.learn.evaluate_tables import EvaluationRequest, evaluate_table
 
         rows, spend = _select_rows(table, "evaluate"), {"epsilon": epsilon, "delta": delta, "rho": rho}
-        asked = EvaluationRequest(target, spend, rows_per_unit, split, confidence, bins)
+        asked = EvaluationRequest(target, spend, split, confidence, bins)
         return evaluate_table(self._payer, model, rows, asked)
 
 

@@ -232,31 +232,6 @@ def choose_spend(payer: Payer, resolved: ResolvedQuestion, spending: Spending) -
     given = check_given(spending.get("given"))
     typed = {name: value for name, value in spending.items() if name != "given" and value is not None}
     if list(typed) == ["error"]:
-        return _meet_error(payer, resolved, typed["error"], given)
+        one = PureSpend(Fraction(1), shaped=prefers_shape(resolved.needs))
+        return find_cheapest_spend(resolved, typed["error"], given, one)
     return payer.spend(resolved.table, resolved.needs, cast("Spending", typed))
-
-
-def _meet_error(payer: Payer, resolved: ResolvedQuestion, error: Any, given: dict[str, int]) -> PureSpend:
-    """Return the least ε that meets an error; with noise of before, if that was paid for already."""
-    needs = resolved.needs
-    # Reading a budget takes time, so it is read only where its kind makes a difference.
-    squares = (needs.shaped is not None or needs.pooled) and payer.adds_squares(resolved.table)
-    one = PureSpend(Fraction(1), squares=squares)
-    found = find_cheapest_spend(resolved, error, given, one)
-    for better in _list_shaped(payer, resolved, one):
-        if find_kept(payer.lab.ledger, price_question(resolved, found)) is not None:
-            return found
-        # What a sharper total gains, other sums lose: of both shaped noises the cheaper one is taken.
-        other = find_cheapest_spend(resolved, error, given, better)
-        found = other if not found.shaped else min(found, other, key=lambda each: each.epsilon)
-    return found
-
-
-def _list_shaped(payer: Payer, resolved: ResolvedQuestion, one: PureSpend) -> list[PureSpend]:
-    """Return the spends with shaped noise that came after it was independent, in their order."""
-    if not prefers_shape(resolved.needs, squares=one.squares):
-        return []
-    shaped = replace(one, shaped=True)
-    if resolved.sharp_shaped is None or not payer.adds_pure(resolved.table):
-        return [shaped]
-    return [shaped, replace(shaped, sharp_totals=True)]

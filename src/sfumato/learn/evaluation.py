@@ -232,12 +232,7 @@ class EvaluationPlan:
 
     def summarize(self, released: dict[str, Any], guarantee: Guarantee, cost: FitBudget) -> Evaluation:
         """Return what follows from what was released."""
-        return self.summarize_counts(*self.read(released, cost), guarantee)
-
-    def summarize_counts(
-        self, found: NoisyCounts, scored: NoisyCounts | None, guarantee: Guarantee
-    ) -> Evaluation:
-        """Return what follows from the counts."""
+        found, scored = self.read(released, cost)
         auc: Measured | None = None
         calibration: tuple[tuple[float, Measured], ...] = ()
         roc: tuple[tuple[float, Measured], ...] = ()

@@ -6,7 +6,6 @@ This is the only room that draws privacy randomness. A mechanism is a frozen val
 
 from sfumato.noise.bodies.box import BoxNoise
 from sfumato.noise.bodies.matrix import MatrixNoise
-from sfumato.noise.bodies.sharp_total import SharpTotalNoise
 from sfumato.noise.bodies.simplices import SimplicesNoise
 from sfumato.noise.continual.running_sums import RunningSums
 from sfumato.noise.correlated import CorrelatedGaussian
@@ -56,7 +55,6 @@ __all__ = [
     "RangeSums",
     "Ranges",
     "RunningSums",
-    "SharpTotalNoise",
     "SimplicesNoise",
     "SparseVector",
     "Surroundings",

@@ -59,22 +59,19 @@ class ArrayOracle(Oracle):
 
     def _over(self, declared: Declared, arrays: ArrayTable) -> Self:
         """Return an oracle with the same budget over other columns of the same rows."""
-        found = type(self)(declared, self.budget, arrays, self._pay)
-        found.adds_pure = self.adds_pure
-        return found
+        return type(self)(declared, self.budget, arrays, self._pay)
 
     def _sums(
         self,
         blocks: tuple[SumBlock, ...],
         keys: tuple[CellKey, ...],
         spend: Spend,
-        known_as: tuple[SumBlock, ...],
-    ) -> tuple[list[Any], tuple[SumBlock, ...]]:
+    ) -> list[Any]:
         noise = self._paid(blocks, spend)
         exact = self._arrays.sums(keys, [term for block in blocks for term in block.terms])
         ends = np.cumsum([each.of for each in noise])[:-1]
         parts = zip(noise, np.split(exact, ends), strict=True)
-        return [each.release(sums) for each, sums in parts], blocks
+        return [each.release(sums) for each, sums in parts]
 
     def _histograms(
         self,

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.curator.catalog.catalog import Table
     from sfumato.curator.lower.row_source import RowSource
     from sfumato.curator.payer import Payer
     from sfumato.curator.plan.noisy_sum import NoisyBlock
@@ -65,7 +64,6 @@ class TableOracle(Oracle):
         self._rounds, self._rows = rounds, rows
         self.rows_per_unit = rows.max_rows
         self.replaced = rows.table.neighbours is Neighbours.REPLACE_ONE
-        self.adds_pure = rounds.adds_pure(rows.table)
 
     def transform_rows(self, transform: RowTransform) -> TableOracle:
         centred = centre_features(self.declared, transform)
@@ -81,9 +79,7 @@ class TableOracle(Oracle):
 
     def _over(self, rows: RowSource, declared: Declared) -> TableOracle:
         """Return an oracle with the same rounds and budget over other columns of the same rows."""
-        found = TableOracle(self._rounds, rows, declared, self.budget)
-        found.adds_pure = self.adds_pure
-        return found
+        return TableOracle(self._rounds, rows, declared, self.budget)
 
     def _quantiles(
         self, values: tuple[Value, ...], keys: tuple[CellKey, ...], ranked: Ranked, spend: Spend
@@ -119,14 +115,10 @@ class TableOracle(Oracle):
         blocks: tuple[SumBlock, ...],
         keys: tuple[CellKey, ...],
         spend: Spend,
-        known_as: tuple[SumBlock, ...],
-    ) -> tuple[list[Any], tuple[SumBlock, ...]]:
-        plan = price_blocks(self._rows, keys, blocks, spend, known_as)
-        (answer,) = self._rounds.pay(plan, self.budget)
-        # A kept answer says by its size which of the two it was asked in.
-        answered = known_as if len(answer) == sum(len(each.terms) for each in known_as) else blocks
-        ends = np.cumsum([len(block.terms) for block in answered])[:-1]
-        return np.split(np.array(answer, dtype=object), ends), answered
+    ) -> list[Any]:
+        (answer,) = self._rounds.pay(price_blocks(self._rows, keys, blocks, spend), self.budget)
+        ends = np.cumsum([len(block.terms) for block in blocks])[:-1]
+        return np.split(np.array(answer, dtype=object), ends)
 
     def _histograms(
         self,
@@ -155,13 +147,6 @@ class FitRounds:
     ) -> None:
         self._payer, self._name, self._verb, self._done = payer, name, verb, 0
         self._report = report
-        self._pure: dict[str, bool] = {}
-
-    def adds_pure(self, table: Table) -> bool:
-        """Return whether the accounts that pay add up pure ε. The ledger is read for it once."""
-        if table.population not in self._pure:
-            self._pure[table.population] = self._payer.adds_pure(table)
-        return self._pure[table.population]
 
     def hold_rows(self) -> AbstractContextManager[None]:
         """Return a context in which the rounds may keep rows in memory from one to the next."""

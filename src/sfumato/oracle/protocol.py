@@ -59,8 +59,6 @@ class Oracle(ABC):
     """Whether every question scans a table, so that it pays to ask for more at once than may be needed."""
     replaced: bool = False
     """Whether neighbouring tables replace a unit instead of adding or removing one."""
-    adds_pure: bool = True
-    """Whether whoever pays adds up pure ε, and not Rényi divergences, which noise of a matrix has more of."""
 
     def __init__(self, declared: Declared, budget: FitBudget) -> None:
         self.declared = declared
@@ -72,17 +70,13 @@ class Oracle(ABC):
         keys: Sequence[CellKey] = (),
         share: Fraction = ALL,
         out_of: Spend | None = None,
-        known_as: Sequence[SumBlock] = (),
     ) -> list[SumAnswer]:
         """Return each block's sums in every cell of the keys, from one scan, for this share of the budget.
 
-        `out_of` names the part of the budget that pays; without it, the main part does. `known_as` has the
-        blocks, of another number of terms, that a question is recognised by: if it was answered when it was
-        still asked in these, it is their sums that are returned.
+        `out_of` names the part of the budget that pays; without it, the main part does.
         """
         spend = share_of(out_of or self.budget.main, share)
-        found, answered = self._sums(tuple(blocks), tuple(keys), spend, tuple(known_as))
-        return list(map(_answer, found, self.noise(answered, spend)))
+        return list(map(_answer, self._sums(tuple(blocks), tuple(keys), spend), self.noise(blocks, spend)))
 
     def histograms(
         self,
@@ -225,9 +219,8 @@ class Oracle(ABC):
         blocks: tuple[SumBlock, ...],
         keys: tuple[CellKey, ...],
         spend: Spend,
-        known_as: tuple[SumBlock, ...],
-    ) -> tuple[list[Any], tuple[SumBlock, ...]]:
-        """Return the noisy integers of each block, and the blocks: those asked for, or what they were."""
+    ) -> list[Any]:
+        """Return the noisy integers of each block."""
 
     @abstractmethod
     def _histograms(

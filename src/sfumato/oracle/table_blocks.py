@@ -76,12 +76,8 @@ def price_blocks(
     keys: Sequence[CellKey],
     blocks: Sequence[SumBlock],
     spend: Spend,
-    known_as: Sequence[SumBlock] = (),
 ) -> Plan[SumStep, None]:
-    """Return what is charged for the sums of blocks in every cell of the keys, from one scan.
-
-    `known_as` are the blocks that the same question was asked in before, by which it is recognised.
-    """
+    """Return what is charged for the sums of blocks in every cell of the keys, from one scan."""
     # Shares are exact fractions; their sum as doubles leaves room for rounding alone.
     if math.fsum(float(block.share) for block in blocks if block.out_of is None) > 1 + 2**-40:
         raise AssertionError("the shares of blocks add to more than 1")
@@ -90,8 +86,7 @@ def price_blocks(
         clamped("Numbers"),
     )
     step = _build_step(source, keys, blocks, spend)
-    before = (_build_step(source, keys, known_as, spend),) if known_as else ()
-    return Plan(source.table, spend, (step,), None, bias, reads=source.tables, known_as=before)
+    return Plan(source.table, spend, (step,), None, bias, reads=source.tables)
 
 
 def price_histograms(

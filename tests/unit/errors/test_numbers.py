@@ -107,7 +107,6 @@ ALLOWED = {
     "server/facts/declaring.py": "an exact number that is typed",
     "privacy/tools/planning.py": "a number that is rounded, and not printed",
     "privacy/exact.py": "a number that is read back",
-    "synth/contingency.py": "values of a table, which are compared",
     "queries/aggregations.py": "the end of a range, which is a key",
 }
 """Files that write numbers in a format of their own, and why."""

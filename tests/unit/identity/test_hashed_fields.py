@@ -61,8 +61,6 @@ UNHASHED: dict[tuple[type, str], str] = {
     (SumSensitivity, "moves"): "the noise of a sum depends on its norms alone; moves lower the price",
     (Choices, "moves"): "they follow from the program and what its snapshots declare",
     (PureSpend, "shaped"): "the same question at the same ε; what was kept says which shape its noise has",
-    (PureSpend, "squares"): "decides between shapes, as `shaped` does",
-    (PureSpend, "sharp_totals"): "decides between shapes, as `shaped` does",
     (GaussianSpend, "shaped"): "the same question at the same σ; what was kept says which shape it has",
     (TrainingKernel, "run"): "runs what `described` describes at the price `whole`",
     (TrainingKernel, "coding"): "follows from the layout and the module",
@@ -95,7 +93,7 @@ OWN: dict[type, list[dict[str, tuple[Any, ...]]]] = {
     CellKey: [{"nulls": (False, True)}, {"nulls": (True, False)}],
     KeyedSums: [{"nulls": ((), (0,), (1,))}],
     SumSensitivity: [{"l1": (4, 5), "l2_squared": (4, 16), "moves": (((4, 1),), ((1, 4),))}],
-    PureSpend: [dict.fromkeys(("shaped", "squares", "sharp_totals"), (False, True))],
+    PureSpend: [{"shaped": (False, True)}],
     GaussianSpend: [{"shaped": (False, True)}],
     NoisySum: [
         {**_MOVED, "of": (Summand(Counted(), 1, Fraction(1)), Summand(Counted(), 2, Fraction(1)), 3, None)},

@@ -96,7 +96,9 @@ def test_answers_of_an_old_lab_are_found_free(old_lab: sf.Lab) -> None:
     assert programme.ask_all(old_lab) == {}
     assert programme.requests(old_lab) == before
     assert old_lab.budget.to_dict() == spent
-    assert [each.read().to_arrow().num_rows for each in old_lab.published()] == [3]
+    (published,) = old_lab.published()
+    # Three wards, and a group without one that its noise may hide.
+    assert published.read().to_arrow().num_rows in (3, 4)
     assert old_lab.ledger.verify().entries >= len(before)
 
 

@@ -124,6 +124,25 @@ def test_lists_of_values_are_measured(session: Any) -> None:
     assert found.accuracy.value == pytest.approx(model.score(FRAME[["ward"]], LABEL), abs=0.002)
 
 
+def test_models_are_not_measured_where_units_are_replaced(session: Any, tmp_path: Path) -> None:
+    lab = sf.create(tmp_path / "lab")
+    columns = {"age": sf.between(0, 100), "ward": sf.one_of("A", "B", "C"), "label": sf.one_of("no", "yes")}
+    lab.register(
+        "people",
+        pa.table({**{name: FRAME[name] for name in FRAME}, "label": LABEL}),
+        unit=sf.ROW,
+        columns=columns,
+        budget=sf.Budget(epsilon=1),
+        neighbours=sf.REPLACE_ONE,
+        rows=ROWS,
+    )
+    model = fit_behind(session, learn.GaussianNB(**SURE))
+    with pytest.raises(SfumatoError) as refused:
+        lab.session().evaluate(model, table="people", target="label", epsilon=1)
+    assert refused.value.code == "SF-E144"
+    assert not [each for each in lab.ledger.read_entries() if each.kind == "charge"]
+
+
 def test_other_categories_are_refused(session: Any) -> None:
     model = learn.GaussianNB(bounds={**BOUNDS, "ward": ["A", "B"]}, classes=["no", "yes"], **SURE)
     model.fit(FRAME, LABEL).set_params(bounds=None)

@@ -125,7 +125,7 @@ def _additive() -> list[CatalogueEntry]:
     fine, fine_normal = noise.LaplaceNoise(_FINE), noise.GaussianNoise(_FINE)
     joint = noise.CorrelatedGaussian(((2, 0), (1, 3)), Fraction(1))
     box, simplices = noise.BoxNoise((1, 2), Fraction(1)), noise.SimplicesNoise((1, 2), Fraction(2))
-    matrix, sharp = noise.MatrixNoise(2, Fraction(2)), noise.SharpTotalNoise.of_scale(Fraction(3))
+    matrix = noise.MatrixNoise(2, Fraction(2))
     many = 20_000
     return [
         _entry("LaplaceNoise", laplace, (0, 1), _at_once, event=laplace.event(1), samples=many),
@@ -150,7 +150,6 @@ def _additive() -> list[CatalogueEntry]:
             event=simplices.event(2),
             samples=many,
         ),
-        _entry("SharpTotalNoise", sharp, ([0, 0, 0], [3, 3, 0]), _cells, event=sharp.event(3), samples=many),
         _entry(
             "BlockMean",
             noise.BlockMean.calibrated(5, 0, 8, 2),

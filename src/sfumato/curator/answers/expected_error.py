@@ -18,7 +18,6 @@ from sfumato.curator.answers.ordered.rank_error import rank_error
 from sfumato.curator.answers.post_processing import explain_by_noise, is_linear
 from sfumato.curator.answers.together.estimates import PoolEstimates
 from sfumato.curator.plan.plan import price_question
-from sfumato.curator.plan.shaped.shapes import ColumnsNoise
 from sfumato.curator.plan.spend import PureSpend
 from sfumato.curator.plan.steps import ChoiceStep, DiscoveredKeys
 from sfumato.curator.question.measurement import (
@@ -32,7 +31,7 @@ from sfumato.curator.question.measurement import (
 from sfumato.curator.question.relation import Name
 from sfumato.errors import PolicyError, UsageError
 from sfumato.errors.numbers import format_error
-from sfumato.noise import QuantilesMechanism, TruncatedGeometric
+from sfumato.noise import QuantilesMechanism, SimplicesNoise, TruncatedGeometric
 from sfumato.noise.additive import LARGEST
 from sfumato.privacy.exact import parse_positive, parse_whole
 
@@ -298,7 +297,7 @@ def _millionths(resolved: ResolvedQuestion) -> int:
     """
     plan = price_question(resolved, PureSpend(Fraction(1000)))
     noises = [each.noise for each in plan.measured if each.noise is not None]
-    scales = [each.scale if isinstance(each, ColumnsNoise) else each.spread for each in noises]
+    scales = [each.scale if isinstance(each, SimplicesNoise) else each.spread for each in noises]
     for step in plan.steps:
         if not isinstance(step, ChoiceStep):
             continue

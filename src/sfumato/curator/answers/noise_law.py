@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
 
     from sfumato.curator.answers.laws.drawn_noise import DrawnNoise
-    from sfumato.curator.plan.shaped.shapes import ColumnsNoise
+    from sfumato.noise import SimplicesNoise
     from sfumato.noise.additive import Noise
 
 Floats = NDArray[np.float64]
@@ -260,7 +260,7 @@ def _used_noises(draws: tuple[Draw, ...], weights: tuple[float, ...]) -> list[tu
     return [(draw.noise, abs(weight)) for draw, weight in zip(draws, weights, strict=True) if weight]
 
 
-def _body_tail(body: ColumnsNoise, place: int, steps: NDArray[Any]) -> Floats:
+def _body_tail(body: SimplicesNoise, place: int, steps: NDArray[Any]) -> Floats:
     """Return P(|noise| ≥ step) of one number of a body."""
     within = [body.coverage(place, int(step) - 1) if step > 0 else 0.0 for step in steps.tolist()]
     return np.asarray(np.maximum(body.told, 1 - np.array(within)))

@@ -10,8 +10,8 @@ import numpy as np
 from sfumato.curator.answers.laws.drawn_noise import BodyCoordinate
 from sfumato.curator.answers.noise_law import Draw, NoiseLaw
 from sfumato.curator.plan.shaped.shaped_sum import ShapedSum
-from sfumato.curator.plan.shaped.shapes import ColumnsNoise
-from sfumato.curator.plan.steps import GAUSSIAN, SHAPED, SHARP_TOTAL
+from sfumato.curator.plan.steps import GAUSSIAN, SHAPED
+from sfumato.noise import SimplicesNoise
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,8 +27,8 @@ def match_shape(plan: QuestionPlan, answers: Sequence[Any]) -> QuestionPlan:
     """Return the plan with the noise that a kept answer says it has: shaped, in which coordinates, or not."""
     # Keys that were discovered stand before the sums.
     for answer in answers:
-        if SHAPED in answer or SHARP_TOTAL in answer:
-            return plan.with_shape(True, sharp=SHARP_TOTAL in answer)
+        if SHAPED in answer:
+            return plan.with_shape(True)
         if GAUSSIAN in answer:
             weights = answer[answer.index(GAUSSIAN) + 1]
             return plan.with_shape(True, tuple(map(tuple, weights)))
@@ -59,9 +59,9 @@ def shaped_laws(plan: QuestionPlan) -> tuple[NoiseLaw, ...]:
     return tuple(found[each] for each in plan.summands)
 
 
-def list_draws(noise: LaplaceNoise | ColumnsNoise | GaussianNoise, coordinates: int) -> tuple[Draw, ...]:
+def list_draws(noise: LaplaceNoise | SimplicesNoise | GaussianNoise, coordinates: int) -> tuple[Draw, ...]:
     """Return the draw of each coordinate of a shape: of its own, or one part of a draw of all of them."""
-    if isinstance(noise, ColumnsNoise):
+    if isinstance(noise, SimplicesNoise):
         return tuple(Draw(BodyCoordinate(noise, at), "shape") for at in range(coordinates))
     return tuple(Draw(noise, ("shape", at)) for at in range(coordinates))
 
@@ -80,7 +80,7 @@ def _combine(form: LinearForm, coordinates: Sequence[NDArray[Any]]) -> NDArray[n
 
 def _require_shape(
     plan: QuestionPlan,
-) -> tuple[ShapedSums, LaplaceNoise | ColumnsNoise | GaussianNoise]:
+) -> tuple[ShapedSums, LaplaceNoise | SimplicesNoise | GaussianNoise]:
     first = plan.measured[0]
     if plan.shaped is None or not isinstance(first, ShapedSum):
         raise AssertionError(plan.measured)

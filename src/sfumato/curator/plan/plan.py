@@ -16,7 +16,7 @@ from sfumato.curator.plan.noisy_sum import NoisySum
 from sfumato.curator.plan.priced import Plan
 from sfumato.curator.plan.resolved import ResolvedQuestion
 from sfumato.curator.plan.shaped.shaped_sum import ShapedSum
-from sfumato.curator.plan.shaped.shapes import GaussianShape, sharpens_total
+from sfumato.curator.plan.shaped.shapes import GaussianShape
 from sfumato.curator.plan.spend import PureSpend, prefers_shape
 from sfumato.curator.plan.steps import (
     ChoiceStep,
@@ -102,28 +102,22 @@ class QuestionPlan(Plan[QuestionStep, ResolvedQuestion]):
             return moves.shape(shape.weights)
         if shape is None:
             return None
-        return self.resolved.sharp_shaped if sharpens_total(shape.columns) else self.resolved.shaped
+        return self.resolved.shaped
 
     @cached_property
     def needs(self) -> Needs:
         """What the spend is split over."""
         return self.resolved.needs if self.shaped is None else self.resolved.needs_of(self.shaped)
 
-    def with_shape(
-        self, shaped: bool, weights: Weights | None = None, *, sharp: bool = False
-    ) -> QuestionPlan:
+    def with_shape(self, shaped: bool, weights: Weights | None = None) -> QuestionPlan:
         """Return the plan of the same question whose noise is shaped, or is not; itself if it is so.
 
         `weights` are those of the coordinates, where noise is Gaussian and an answer was kept with others.
-        `sharp` says whether the total is sharper, where noise is not Gaussian.
         """
         shape = None if self.shaped is None else self.shaped.shape
-        same = shape is not None and sharpens_total(shape.columns) is sharp
-        if (same if shaped else shape is None) and weights in (None, getattr(shape, "weights", None)):
+        if (shape is not None) is shaped and weights in (None, getattr(shape, "weights", None)):
             return self
         spend = replace(self.spend, shaped=shaped)
-        if isinstance(spend, PureSpend):
-            spend = replace(spend, sharp_totals=sharp)
         other = price_question(
             self.resolved, spend, self.named[0][1:], counts_around=self._counts_around, weights=weights
         )
@@ -344,8 +338,7 @@ def _choose_shape(resolved: ResolvedQuestion, spend: Spend, weights: Weights | N
     if not spend.shaped:
         return None
     if isinstance(spend, PureSpend):
-        sharp = resolved.sharp_shaped if spend.sharp_totals else None
-        return resolved.shaped if sharp is None else sharp
+        return resolved.shaped
     if weights is not None:
         return None if resolved.row_moves is None else resolved.row_moves.shape(weights)
     shaped = resolved.gaussian_shaped
@@ -363,11 +356,7 @@ def list_pooled_shapes(resolved: ResolvedQuestion, spend: Spend) -> tuple[Shaped
     """
     level = resolved.levels[0]
     if isinstance(spend, PureSpend):
-        # Where Rényi divergences add up, a shape costs more than noise of its own for each sum at the same ε:
-        # it is for questions that have it alone, and levels do not.
-        raises = spend.squares and bool(resolved.question.levels)
-        wanted = not raises and prefers_shape(level.needs, squares=spend.squares)
-        spend = replace(spend, shaped=wanted)
+        spend = replace(spend, shaped=prefers_shape(level.needs))
     shaped = _choose_shape(level, spend, None)
     if shaped is None:
         return ()

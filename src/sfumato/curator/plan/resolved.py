@@ -39,7 +39,7 @@ from sfumato.curator.plan.possible_rows import has_no_rows
 from sfumato.curator.plan.row_columns import GroupedColumns, find_columns
 from sfumato.curator.plan.sensitivity import ContributionBounds, SumSensitivity
 from sfumato.curator.plan.shaped.gaussian_shapes import RowMoves, list_moves_of_rows
-from sfumato.curator.plan.shaped.shapes import ShapedSums, find_shape, find_sharp_shape
+from sfumato.curator.plan.shaped.shapes import ShapedSums, find_shape
 from sfumato.curator.plan.spend import Needs
 from sfumato.curator.plan.summands import Summand, list_summands, noise_weights, order_summands
 from sfumato.curator.plan.work import MOST_NUMBERS
@@ -319,11 +319,6 @@ class ResolvedQuestion:
         return None if self._columns is None else find_shape(self._columns)
 
     @cached_property
-    def sharp_shaped(self) -> ShapedSums | None:
-        """A shape for them with a sharper total; None where there is none."""
-        return None if self._columns is None else find_sharp_shape(self._columns)
-
-    @cached_property
     def row_moves(self) -> RowMoves | None:
         """What one row can add to sums, which Gaussian noise has the shape of; None where that is no help."""
         return None if self._columns is None else list_moves_of_rows(self._columns)
@@ -374,7 +369,7 @@ class ResolvedQuestion:
         weights = tuple(self.sum_weights.values()) * len(self.levels)
         choices = len(self.choices) * len(self.levels)
         shaped = None if self.shaped is None else self.needs_of(self.shaped)
-        return Needs(sensitivities, choices, self.discovers_keys, weights, shaped, bool(self.question.levels))
+        return Needs(sensitivities, choices, self.discovers_keys, weights, shaped)
 
     def needs_of(self, shaped: ShapedSums) -> Needs:
         """Return what the spend is split over where one noise has this shape."""

@@ -51,8 +51,6 @@ class Needs:
     """Harm that the noise of each sum does to the answer, squared, in its own range; all alike if empty."""
     shaped: Needs | None = None
     """What it is split over instead where one noise has the shape of what a row adds to several sums."""
-    pooled: bool = False
-    """Whether sums are asked for by several sets of keys, so that they are measured together."""
 
     def __post_init__(self) -> None:
         require_field(self.choices >= 0, self, "choices", "0 or more")
@@ -73,17 +71,12 @@ class Needs:
         other = min(WHOLE, Fraction(_root(Fraction(1), degree), whole))
         return Split(tuple(Fraction(each, whole) for each in roots), other)
 
-    def spread(self, split: Split, *, squares: bool) -> Fraction:
-        """Return the weighted variance of all that is asked at a pure ε of 1, up to a common factor.
-
-        With `squares` it is the variance where the squares of all parts add up to 1, as Rényi prices do for
-        a small ε, and not the parts themselves.
-        """
+    def spread(self, split: Split) -> Fraction:
+        """Return the weighted variance of all that is asked at a pure ε of 1, up to a common factor."""
         weights = self.weights or (Fraction(1),) * len(self.sums)
         pairs = [(w, p) for w, p in zip(weights, split.sums, strict=True) if p]
         pairs += [(Fraction(1), split.other)] * (self.choices + self.keys)
-        variance = sum((w / p**2 for w, p in pairs), start=Fraction(0))
-        return variance * (sum(p**2 for _, p in pairs) if squares else 1)
+        return sum((w / p**2 for w, p in pairs), start=Fraction(0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +104,7 @@ def _root(weight: Fraction, degree: int) -> int:
     return low
 
 
-# Whether noise is shaped and how prices add up is not written: requests were hashed before that.
+# Whether noise is shaped is not written: it follows from the question.
 def _write_pure(spend: PureSpend) -> dict[str, Any]:
     return {"": "Pure", "epsilon": spend.epsilon, "delta": spend.delta, "words": spend.words}
 
@@ -131,11 +124,6 @@ class PureSpend:
     words: str = ""
     shaped: bool = False
     """Whether sums that one row moves together have one noise in the shape of that, where it is known."""
-    squares: bool = False
-    """Whether the budget adds up Rényi divergences, which for a small ε go with its square."""
-    sharp_totals: bool = False
-    """Whether no account that pays has a δ: there a total may have noise that is sharper at the same pure ε
-    and, for all that is proven, dearer at Rényi orders."""
 
     def __post_init__(self) -> None:
         require_field(self.epsilon > 0, self, "epsilon", "above 0")
@@ -221,26 +209,17 @@ Spend = PureSpend | GaussianSpend
 def parse_spend(amounts: Mapping[str, Any], needs: Needs, allowed: Callable[[], Allowance]) -> Spend:
     """Return the spend that was typed: epsilon, epsilon and delta, rho, a risk, or a share of the budget.
 
-    `allowed` is only called for a share, and where noise may be shaped: the ledger takes time to read.
+    `allowed` is only called for a share: the ledger takes time to read.
     """
     spend = _parse_amounts(amounts, needs, allowed)
-    if isinstance(spend, PureSpend) and (needs.shaped is not None or needs.pooled):
-        # A share is charged as if all of it were one answer, so noise of any shape stays within it.
-        squares = bool(allowed().budget.delta) and "share" not in amounts
-        return replace(spend, shaped=prefers_shape(needs, squares=squares), squares=squares)
-    return spend
+    return replace(spend, shaped=prefers_shape(needs)) if isinstance(spend, PureSpend) else spend
 
 
-def prefers_shape(needs: Needs, *, squares: bool) -> bool:
-    """Return whether shaped noise has the smaller error at one price of the filter that binds.
-
-    A budget without δ adds up pure ε, and sums that share a noise do not share ε. One with δ adds up Rényi
-    divergences, which for a small ε go with its square: there many small parts are cheaper than one whole,
-    and `squares` is true. The budget's kind decides, which is public, and not what was spent of it.
-    """
+def prefers_shape(needs: Needs) -> bool:
+    """Return whether shaped noise has the smaller error at the same pure ε."""
     if needs.shaped is None:
         return False
-    one, other = (each.spread(each.split(3), squares=squares) for each in (needs.shaped, needs))
+    one, other = (each.spread(each.split(3)) for each in (needs.shaped, needs))
     return one < other
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from sfumato.curator.plan.noisy_sum import NoisySum
 from sfumato.curator.plan.sensitivity import SumSensitivity
 from sfumato.curator.plan.shaped.shaped_sum import ShapedSum
-from sfumato.curator.plan.shaped.shapes import GaussianShape, Shape, sharpens_total
+from sfumato.curator.plan.shaped.shapes import GaussianShape, Shape
 from sfumato.curator.plan.summands import Summand
 from sfumato.engines.program import CellHistogram, CellSums, KeyedSums
 from sfumato.errors.checked import checked, require_field, require_positive
@@ -44,8 +44,6 @@ MeasuredSum = NoisySum[Summand] | ShapedSum
 
 SHAPED = "shape-1"
 """What stands before the coordinates of a shape in a kept answer. Without it, each row is a sum."""
-SHARP_TOTAL = "shape-2"
-"""What stands there instead if the total is sharper: the total, and two parts of it."""
 GAUSSIAN = "gauss-1"
 """What stands there instead if noise is Gaussian, and after it the weights that the coordinates have: those
 are found in floating-point numbers, and no two machines need to find the same."""
@@ -74,7 +72,7 @@ def _release_each(measured: Sequence[MeasuredSum], exact: NDArray[Any]) -> Itera
 def _mark(shape: Shape | GaussianShape) -> list[Any]:
     if isinstance(shape, GaussianShape):
         return [GAUSSIAN, [list(row) for row in shape.weights]]
-    return [SHARP_TOTAL if sharpens_total(shape.columns) else SHAPED]
+    return [SHAPED]
 
 
 @tagged("Sums", "program", "measured")

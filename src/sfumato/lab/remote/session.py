@@ -193,7 +193,7 @@ class RemoteSession:
     def evaluate(self, model: Any, *, table: str | RemoteFrame, target: str, **asked: Any) -> Any:
         """Measure a model that was fitted in a session with this server on a table; charged first.
 
-        `split`, `rows_per_unit`, `confidence`, `bins`, and what to spend are given as in a lab.
+        `split`, `confidence`, `bins`, and what to spend are given as in a lab.
         """
         body = {"table": encode_rows(table, "evaluate"), "target": target, **encode_spending(_plain(asked))}
         return self._models.evaluate(model, body).wait()

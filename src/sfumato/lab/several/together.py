@@ -87,7 +87,7 @@ class TogetherQueries(HasNoBounds, Measure[tuple[Release, ...]]):
                 why="an error alone does not say how much delta to spend",
                 try_="release(epsilon=1, delta=1e-8)",
             )
-        one = PureSpend(Fraction(1), squares=self._payer.adds_squares(resolved[0].table))
+        one = PureSpend(Fraction(1))
         # What is measured does not depend on ε.
         known = dict(enumerate(plan_together(resolved, one).subject.strategies))
 

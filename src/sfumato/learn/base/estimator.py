@@ -202,7 +202,6 @@ class PrivateEstimator(PaidEstimator, ABC):
             # Sets of items are no array.
             found = self._given(np.asarray(rows) if isinstance(rows, np.ndarray) else rows, target)
             oracle = ArrayOracle(found.declared, budget, found.arrays, pay)
-            oracle.adds_pure = self.budget is None or not self.budget.budget.delta
             self._learn(oracle)
         return self
 

@@ -249,8 +249,6 @@ def _look_first(oracle: Oracle, target: Feature) -> tuple[_TargetMean, _Coeffici
     if not view.drawable(_FIRST):
         return _read_mean(view.rows.sums([block])[0], target, _MEAN_CLIP), None
     system, (answer,) = view.ask(_FIRST, block)
-    # A fit that began before there was a noise for both goes on as it did then, and finds all its answers.
-    oracle.adds_pure = oracle.adds_pure and system.joint
     mean = _read_mean(answer, target, _MEAN_CLIP)
     weights = system.solve()
     return mean, view.rescale(weights) if system.is_clear(weights, mean.rows) else None
@@ -324,17 +322,15 @@ class _RegressionView:
     @property
     def _matrix(self) -> MomentMatrix | None:
         """What is asked for by pure ε: all products with one noise; None where there are two."""
-        if not self.rows.adds_pure or not isinstance(self.rows.budget.main, PureSpend):
+        if not isinstance(self.rows.budget.main, PureSpend):
             return None
         return MomentMatrix(self.vector, self.target, self.rows.declared.norm)
 
     @property
     def blocks(self) -> list[SumBlock]:
         """What is asked for: products and cross products, in one block or in two."""
-        return self._blocks_apart if self._matrix is None else [self._matrix.build_block(_PRODUCTS + _CROSS)]
-
-    @property
-    def _blocks_apart(self) -> list[SumBlock]:
+        if self._matrix is not None:
+            return [self._matrix.build_block(_PRODUCTS + _CROSS)]
         norm = self.rows.declared.norm
         return [
             build_gram_block(self.vector, norm, _PRODUCTS),
@@ -346,8 +342,8 @@ class _RegressionView:
         return self.rows.noise(self.blocks[:1], share_of(self.rows.budget.main, share))[0]
 
     def drawable(self, share: Fraction) -> bool:
-        """Say whether noise for this share is narrow enough to be drawn exactly, in either form; public."""
-        return self.rows.can_draw([*self.blocks, *self._blocks_apart], share_of(self.rows.budget.main, share))
+        """Say whether noise for this share is narrow enough to be drawn exactly, which is public."""
+        return self.rows.can_draw(self.blocks, share_of(self.rows.budget.main, share))
 
     def rows_needed(self, share: Fraction) -> float:
         """Return how many rows let an even direction of theirs stand out of the noise of the matrix."""
@@ -361,15 +357,13 @@ class _RegressionView:
 
     def ask(self, share: Fraction, *more: SumBlock) -> tuple[NormalEquations, list[SumAnswer]]:
         """Ask for all products, and for more blocks; return the noisy normal equations and other answers."""
-        # A fit from before there was a noise for both is found, and read as it was.
-        before = () if self._matrix is None else (*self._blocks_apart, *more)
-        found = self.rows.sums([*self.blocks, *more], share=share, known_as=before)
+        found = self.rows.sums([*self.blocks, *more], share=share)
         own = len(found) - len(more)
         return self._read(*found[:own]), found[own:]
 
     def _read(self, products: SumAnswer, *more: SumAnswer) -> NormalEquations:
         """Return the noisy normal equations, in bounds."""
-        if self._matrix is not None and not more:
+        if self._matrix is not None:
             return NormalEquations(*self._matrix.read(products), joint=True)
         (crossed,) = more
         squares, noise = read_gram_matrix(products, self.vector)

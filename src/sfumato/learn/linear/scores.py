@@ -23,9 +23,6 @@ _CLIP_SHARE = 0.25
 """Rows are clipped to this share of the diagonal of their bounds, and to no less than half a bound: most rows
 are longer where features spread. Chosen with benchmarks/learners.py; privacy holds for any value."""
 
-_LARGEST = 2.0**40
-"""Weights beyond this are cut off where engines compute scores: so large a score is certain either way."""
-
 
 class LinearClassifier(PrivateClassifier):
     """Clips the rows it predicts for as those that it was learnt from, and scores them by weights.
@@ -88,27 +85,9 @@ class LinearClassifier(PrivateClassifier):
         found: Floats = centred / np.maximum(norms, 1.0)
         return found
 
-    def integer_weights(self, clipped: Declared, one: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return integer weights of clipped integer features, and intercepts; `one` is a score of 1."""
-        steps = clipped.halves / clipped.bounds
-        origin = self.intercept_ + self.coef_ @ self.middles_
-        return _to_whole(self.coef_ * steps * one), _to_whole(origin * one)
-
-    def accepts(self, clipped: Declared) -> bool:
-        """Say whether these rows are clipped as those that it was learnt from."""
-        norm = float(clipped.norm or 0)
-        return self.units_.shape == clipped.halves.shape and np.allclose(
-            self.units_, clipped.halves / clipped.bounds * norm
-        )
-
     def _log_scores(self, rows: Floats) -> Floats:
         scores = self._scores(rows)
         return np.hstack([np.zeros_like(scores), scores]) if scores.shape[1] == 1 else scores
-
-
-def _to_whole(weights: Floats) -> NDArray[np.int64]:
-    """Return the nearest integers, within limits at which engines hold every score; 0 for what is none."""
-    return np.rint(np.clip(np.nan_to_num(weights), -_LARGEST, _LARGEST)).astype(np.int64)
 
 
 def choose_row_norm(declared: Declared) -> float:

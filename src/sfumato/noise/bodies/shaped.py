@@ -166,29 +166,6 @@ class ShapedNoise(JointNoise):
         return np.asarray(self._draw_blocks(count, _SeededSource(seed)), dtype=np.float64)
 
 
-class TabulatedNoise(ShapedNoise):
-    """Noise whose sums each have a law that is added up in a table."""
-
-    __slots__ = ()
-
-    @abstractmethod
-    def _marginal(self, place: int) -> tuple[Floats, float]:
-        """Return P(|z| ≤ t) for t from 0 on, and the factor by which the noise is wider than that."""
-
-    def coverage(self, place: int, t: int) -> float:
-        """Return P(|z| ≤ t) for the sum at one place."""
-        steps, stretch = self._marginal(place)
-        if stretch == 1:
-            return float(steps[min(t, len(steps) - 1)])
-        # Between whole numbers the law of the narrower noise is spread evenly.
-        return float(np.interp((t + 0.5) / stretch, np.arange(len(steps) + 1) - 0.5, np.append(0, steps)))
-
-    def expected_error(self, place: int = 0) -> float:
-        """Return the mean of |z| for the sum at one place."""
-        steps, stretch = self._marginal(place)
-        return float((1 - steps).sum()) * stretch
-
-
 class _SeededSource:
     """Words that anyone can compute again: for intervals, never for an answer."""
 
@@ -210,12 +187,6 @@ def require_few(sums: int) -> None:
             allowed=f"from 1 to {MOST_SUMS}",
             try_="fewer sums in a question, or noise that is independent between them",
         )
-
-
-def add_both_sides(masses: Floats) -> Floats:
-    """Return P(|z| ≤ t) from the probabilities of 0, 1, 2, … of a symmetric law."""
-    found: Floats = np.minimum(np.cumsum(np.append(masses[0], 2 * masses[1:])), 1.0)
-    return found
 
 
 def _risk(confidence: Number) -> float:

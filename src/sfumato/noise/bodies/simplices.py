@@ -18,7 +18,7 @@ import numpy as np
 from sfumato.errors import UsageError
 from sfumato.noise.additive import parse_scale
 from sfumato.noise.bodies.radius import RadiusSampler, expand_binomials
-from sfumato.noise.bodies.shaped import TabulatedNoise, add_both_sides, require_few
+from sfumato.noise.bodies.shaped import ShapedNoise, require_few
 from sfumato.noise.laplace import draw_laplace
 from sfumato.noise.sampling.bits import draw_between_each
 from sfumato.privacy.canonical import tagged
@@ -43,7 +43,7 @@ Privacy does not depend on it."""
 
 @tagged("Simplices", "columns", "scale")
 @dataclass(frozen=True, slots=True)
-class SimplicesNoise(TabulatedNoise):
+class SimplicesNoise(ShapedNoise):
     """Adds noise with the shape of a product of simplices: a total, then the parts of each column.
 
     A column has one part where its values are never missing, and two where they may be. With the last part
@@ -108,7 +108,21 @@ class SimplicesNoise(TabulatedNoise):
             found = np.maximum(found, abs(own).sum(axis=0) + abs(whole[0] - own.sum(axis=0)))
         return np.asarray(found)
 
+    def coverage(self, place: int, t: int) -> float:
+        """Return P(|z| ≤ t) for the sum at one place."""
+        steps, stretch = self._marginal(place)
+        if stretch == 1:
+            return float(steps[min(t, len(steps) - 1)])
+        # Between whole numbers the law of the narrower noise is spread evenly.
+        return float(np.interp((t + 0.5) / stretch, np.arange(len(steps) + 1) - 0.5, np.append(0, steps)))
+
+    def expected_error(self, place: int = 0) -> float:
+        """Return the mean of |z| for the sum at one place."""
+        steps, stretch = self._marginal(place)
+        return float((1 - steps).sum()) * stretch
+
     def _marginal(self, place: int) -> tuple[Floats, float]:
+        """Return P(|z| ≤ t) for t from 0 on, and the factor by which the noise is wider than that."""
         laws, stretch = _marginals(self.columns, self.scale)
         owner = [0, *(parts for parts in self.columns for _ in range(parts))][place]
         return laws[owner], stretch
@@ -257,16 +271,22 @@ def _marginals(columns: tuple[int, ...], scale: Fraction) -> tuple[dict[int, Flo
     weights = np.exp(logs - logs.max())
     weights /= weights.sum()
     total = np.array([np.trace(weights, offset) for offset in range(len(axis))])
-    laws = {0: add_both_sides(total)}
+    laws = {0: _add_both_sides(total)}
     if single:
-        laws[1] = add_both_sides(_from(weights / (radius + 1)))
+        laws[1] = _add_both_sides(_from(weights / (radius + 1)))
     if double:
         each = weights / points
-        laws[2] = add_both_sides(_from(each * (radius + 1)) - axis * _from(each))
+        laws[2] = _add_both_sides(_from(each * (radius + 1)) - axis * _from(each))
     return laws, float(scale) / narrow
 
 
 def _from(weights: Floats) -> Floats:
     """Return for each a the sum over all p ≥ a and all q."""
     found: Floats = np.cumsum(weights.sum(axis=1)[::-1])[::-1]
+    return found
+
+
+def _add_both_sides(masses: Floats) -> Floats:
+    """Return P(|z| ≤ t) from the probabilities of 0, 1, 2, … of a symmetric law."""
+    found: Floats = np.minimum(np.cumsum(np.append(masses[0], 2 * masses[1:])), 1.0)
     return found

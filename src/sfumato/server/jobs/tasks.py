@@ -145,7 +145,7 @@ def _evaluate(work: JobWork) -> dict[str, Any]:
     if fitted.outcome is None or fitted.outcome["form"] != "estimator":
         raise PolicyError("SF-W169", "There is no model in this job.", try_="a fit of an estimator")
     model = load(work.store.make_path(fitted.id, MODEL_FILE))
-    names = (*_SPEND, "target", "rows_per_unit", "split", "confidence", "bins")
+    names = (*_SPEND, "target", "split", "confidence", "bins")
     return write_evaluation(work.session.evaluate(model, **_rows_and(work, names)))
 
 

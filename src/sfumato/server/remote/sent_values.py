@@ -109,7 +109,6 @@ class EvaluateJobBody(WireBody):
     epsilon: ExactNumber | None = None
     delta: ExactNumber | None = None
     rho: ExactNumber | None = None
-    rows_per_unit: Count | None = None
     split: Split | None = None
     confidence: Confidence | None = None
 

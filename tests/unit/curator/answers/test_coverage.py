@@ -23,7 +23,7 @@ from sfumato.curator.plan.plan import QuestionPlan, plan_question
 from sfumato.curator.plan.shaped.shaped_sum import ShapedSum
 from sfumato.curator.plan.shaped.shapes import GaussianShape
 from sfumato.curator.plan.spend import GaussianSpend, PureSpend, Spend
-from sfumato.curator.plan.steps import GAUSSIAN, SHAPED, SHARP_TOTAL
+from sfumato.curator.plan.steps import GAUSSIAN, SHAPED
 from sfumato.curator.plan.summands import ROWS
 from sfumato.curator.question.measurement import (
     Arithmetic,
@@ -38,7 +38,6 @@ from sfumato.curator.question.measurement import (
     VarianceOf,
 )
 from sfumato.curator.question.relation import BaseTable, Name
-from sfumato.noise import SharpTotalNoise
 
 FEW, MANY = 2_000, 20_000
 """Runs of fast and of slow tests. The standard error of a share is 0.16 points of the many."""
@@ -156,8 +155,7 @@ def _drawn(asked: QuestionPlan, sums: list[int], drawn: Sampled, runs: int) -> N
         found = {ROWS: 100 * len(_rows(500)), **dict(zip(asked.summands, sums, strict=True))}
         cells = np.array([[found[each]] * runs for each in shaped.sums], dtype=object)
         noisy_ = drawn.add(shaped.noise, shaped.shape.compute(cells))
-        plain = SHARP_TOTAL if isinstance(shaped.noise, SharpTotalNoise) else SHAPED
-        mark: list[Any] = [GAUSSIAN, []] if isinstance(shaped.shape, GaussianShape) else [plain]
+        mark: list[Any] = [GAUSSIAN, []] if isinstance(shaped.shape, GaussianShape) else [SHAPED]
         numbers = read_shape(asked, [*mark, *noisy_.tolist()], runs)
         return NoisyAnswer(numbers, noise_laws(asked), (), None, runs)
     noises = [each.noise for each in asked.measured]
@@ -205,50 +203,6 @@ def test_coverage_of_many_draws(figure: Figure, rounds: str, exact_sums: Exact) 
 def _check_coverage(figure: Figure, rounds: str, exact_sums: Exact, runs: int) -> None:
     sums = [100 * each for each in exact_sums(_asked(figure, PURE), _rows(500))]
     got = _coverage(figure, ROUNDS[rounds], sums, runs)
-    print(f"{got:.4f}, {rounds}: {figure}")
-    assert LEAST <= got <= MOST
-
-
-SHARP, MORE_SHARP = (PureSpend(each.epsilon, shaped=True, sharp_totals=True) for each in (PURE, MORE))
-SHARP_ROUNDS: dict[str, tuple[Spend, ...]] = {
-    "sharp": (SHARP,),
-    "few rows": (PureSpend(Fraction(1, 2), shaped=True, sharp_totals=True),),
-    "refined": (SHARP, MORE_SHARP),
-    "refined from another noise": (JOINT, SHARP, ELLIPSOID),
-}
-BESIDE: list[Figure] = [
-    N,
-    MeanOf(X),
-    CountOf(X),
-    SumOf(X),
-    Arithmetic("*", MeanOf(X), N),
-    Arithmetic("/", CountOf(X), N),
-]
-"""Numbers that follow from a total and the parts of one column."""
-
-
-def _cover_sharply(figure: Figure, rounds: str, runs: int, exact_sums: Exact) -> float:
-    spends = SHARP_ROUNDS[rounds]
-    plan = _asked(figure, spends[0], N, MeanOf(X))
-    assert rounds.startswith("refined from") or plan.shaped is plan.resolved.sharp_shaped
-    many = 1 if rounds == "few rows" else 100
-    sums = [many * each for each in exact_sums(plan, _rows(500))]
-    return _coverage(figure, spends, sums, runs, N, MeanOf(X))
-
-
-@pytest.mark.parametrize("rounds", SHARP_ROUNDS)
-@pytest.mark.parametrize("figure", BESIDE[:4])
-def test_coverage_beside_a_sharper_total(figure: Figure, rounds: str, exact_sums: Exact) -> None:
-    assert LEAST <= _cover_sharply(figure, rounds, FEW, exact_sums) <= MOST
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("rounds", SHARP_ROUNDS)
-@pytest.mark.parametrize("figure", BESIDE)
-def test_coverage_beside_a_sharper_total_is_from_94_to_96_5_in_100(
-    figure: Figure, rounds: str, exact_sums: Exact
-) -> None:
-    got = _cover_sharply(figure, rounds, MANY, exact_sums)
     print(f"{got:.4f}, {rounds}: {figure}")
     assert LEAST <= got <= MOST
 

@@ -18,10 +18,10 @@ from sfumato.curator.plan.plan import QuestionPlan, price_question
 from sfumato.curator.plan.resolved import ResolvedQuestion
 from sfumato.curator.plan.shaped.shaped_sum import ShapedSum
 from sfumato.curator.plan.shaped.shapes import Coordinate, Shape
-from sfumato.curator.plan.spend import PureSpend, parse_spend, prefers_shape
-from sfumato.curator.plan.steps import SHAPED, SHARP_TOTAL
+from sfumato.curator.plan.spend import PureSpend, parse_spend
+from sfumato.curator.plan.steps import SHAPED
 from sfumato.errors import UsageError
-from sfumato.noise import LaplaceNoise, SharpTotalNoise, SimplicesNoise
+from sfumato.noise import LaplaceNoise, SimplicesNoise
 from sfumato.privacy.account import Allowance
 from sfumato.queries.sql import parse_question
 
@@ -37,8 +37,6 @@ TABLE = declare_table(
     },
 )
 ONE = PureSpend(Fraction(1), shaped=True)
-SHARP = PureSpend(Fraction(1), shaped=True, sharp_totals=True)
-SHARPER = ["COUNT(*), AVG(x)", "COUNT(*), COUNT(x), SUM(x), AVG(x)", "COUNT(*), COUNT(y), SUM(y)"]
 QUESTIONS = [
     "COUNT(*), AVG(x)",
     "AVG(x)",
@@ -103,30 +101,9 @@ def test_sums_follow_from_coordinates(columns: str, exact_sums: Exact, exact_coo
     assert found[:, 0].tolist() == pytest.approx(sums, rel=1e-12)
 
 
-@pytest.mark.parametrize("columns", SHARPER)
-def test_sums_follow_from_a_sharper_total(columns: str, exact_sums: Exact, exact_coordinates: Exact) -> None:
-    plan, rows = _plan(columns, SHARP), _rows(50)
-    exact = _shape(plan).shape.compute(np.array(exact_coordinates(plan, rows), dtype=object)[:, None])
-    found = read_shape(plan, [SHARP_TOTAL, *exact.tolist()], 1)
-    assert found[:, 0].tolist() == pytest.approx(exact_sums(plan, rows), rel=1e-12)
-
-
 @pytest.mark.parametrize("columns", QUESTIONS)
-def test_only_one_column_beside_a_count_of_all_rows_has_a_sharper_total(columns: str) -> None:
-    plain, sharp = _plan(columns), _plan(columns, SHARP)
-    if isinstance(_shape(sharp).noise, SharpTotalNoise):
-        assert "COUNT(*)" in columns
-        assert len(_shape(plain).shape.coordinates) == 3
-        assert sharp.event.pure() == plain.event.pure() == 1
-    else:
-        assert sharp.steps == plain.steps
-
-
-@pytest.mark.parametrize(
-    ("columns", "spend"), [*((each, ONE) for each in QUESTIONS), *((each, SHARP) for each in SHARPER)]
-)
-def test_no_row_adds_more_than_the_width(columns: str, spend: PureSpend, exact_coordinates: Exact) -> None:
-    plan, most = _plan(columns, spend), 0
+def test_no_row_adds_more_than_the_width(columns: str, exact_coordinates: Exact) -> None:
+    plan, most = _plan(columns), 0
     shape = _shape(plan).shape
     for row in _rows(50):
         exact = np.array(exact_coordinates(plan, [row]), dtype=object)[:, None]
@@ -182,25 +159,14 @@ def test_a_shape_that_cannot_be_is_refused() -> None:
 
 # ---- which noise -------------------------------------------------------------------------------------------
 
-PURE, BOTH = sf.Budget(epsilon=1), sf.Budget(epsilon=1, delta=1e-6)
 
+@pytest.mark.parametrize("columns", QUESTIONS)
+def test_noise_of_pure_epsilon_is_shaped_without_a_look_at_the_budget(columns: str) -> None:
+    def refuse() -> Allowance:
+        raise AssertionError
 
-@pytest.mark.parametrize(
-    ("columns", "both"),
-    [
-        ("COUNT(*), AVG(x)", True),
-        ("COUNT(*), COUNT(x), SUM(x), AVG(x)", True),
-        ("COUNT(*), AVG(full)", False),
-        ("AVG(full), AVG(x), AVG(y), AVG(flag), COUNT(*)", False),
-    ],
-)
-def test_the_binding_filter_decides(columns: str, both: bool) -> None:
-    """Pure ε adds up, and there a shape always gains; Rényi divergences of a small ε add up as its square."""
     needs = _resolved(f"SELECT {columns} FROM t").needs
-    assert prefers_shape(needs, squares=False)
-    assert prefers_shape(needs, squares=True) is both
-    spend = parse_spend({"epsilon": 1}, needs, lambda: Allowance.of(PURE))
-    assert spend == ONE
+    assert parse_spend({"epsilon": 1}, needs, refuse) == ONE
 
 
 def test_noise_that_could_not_be_drawn_is_not_shaped(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -232,22 +198,6 @@ def test_shaped_noise_is_the_same_request(columns: str, exact_coordinates: Exact
     assert match_kept_form(plain, text).shaped is not None
     found = [read_answer(match_kept_form(each, text), text) for each in (plain, shaped)]
     assert np.array_equal(found[0].sums, found[1].sums)
-
-
-@pytest.mark.parametrize("columns", SHARPER)
-def test_a_sharper_total_is_the_same_request(columns: str, exact_coordinates: Exact) -> None:
-    """Answers of three noises, kept by this version or by earlier ones, are read alike under any plan."""
-    plans = [_plan(columns, each) for each in (PureSpend(Fraction(1)), ONE, SHARP)]
-    assert len({each.request for each in plans}) == 1
-    for kept in plans[1:]:
-        text = _kept(kept, exact_coordinates)
-        forms = [match_kept_form(each, text) for each in plans]
-        assert all(each.measured == kept.measured for each in forms)
-        found = [read_answer(each, text).sums.tolist() for each in forms]
-        assert found[0] == found[1] == found[2]
-    assert plans[2].with_shape(True, sharp=True) is plans[2]
-    assert plans[2].with_shape(True).measured == plans[1].measured
-    assert plans[2].with_shape(False).measured == plans[0].measured
 
 
 def test_the_order_of_numbers_makes_no_other_coordinates() -> None:

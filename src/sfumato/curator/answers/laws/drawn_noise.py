@@ -20,7 +20,7 @@ from sfumato.noise.additive import Noise, NoiseMoments
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sfumato.curator.plan.shaped.shapes import ColumnsNoise
+    from sfumato.noise import SimplicesNoise
     from sfumato.privacy.exact import Number
 
 Floats = NDArray[np.float64]
@@ -46,7 +46,7 @@ _FINEST = 64
 class BodyCoordinate:
     """One number of noise that several have together."""
 
-    body: ColumnsNoise
+    body: SimplicesNoise
     place: int
 
     @property
@@ -60,7 +60,7 @@ class BodyCoordinate:
 
 
 @lru_cache(maxsize=256)
-def _body_moments(body: ColumnsNoise, place: int) -> NoiseMoments:
+def _body_moments(body: SimplicesNoise, place: int) -> NoiseMoments:
     variance = float(body.variances[place])
     fourth = float(np.mean(draw_body(body, _FINE_POINTS)[place] ** 4))
     return NoiseMoments(variance, fourth / variance**2 - 3 if variance else 0.0)
@@ -144,7 +144,7 @@ DrawnNoise = Noise | BodyCoordinate | AddedDraws | NormalNoise | RoundingNoise
 
 
 @lru_cache(maxsize=8)
-def draw_body(body: ColumnsNoise, count: int) -> Floats:
+def draw_body(body: SimplicesNoise, count: int) -> Floats:
     """Return draws of noise that several numbers have together, from a fixed seed, one column each."""
     return body.draw_points(count)
 

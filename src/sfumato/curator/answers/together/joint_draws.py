@@ -12,8 +12,7 @@ import numpy as np
 
 from sfumato.curator.answers.laws.drawn_noise import AddedDraws, BodyCoordinate, NormalNoise
 from sfumato.curator.answers.noise_law import Draw, NoiseLaw
-from sfumato.curator.plan.shaped.shapes import ColumnsNoise
-from sfumato.noise import GaussianNoise
+from sfumato.noise import GaussianNoise, SimplicesNoise
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Sequence
@@ -36,7 +35,7 @@ _LEAST = 1e-300
 class MarginalDraws:
     """Independent draws of one noise, in as many cells, that have the same weights in what is asked."""
 
-    noise: Noise | ColumnsNoise
+    noise: Noise | SimplicesNoise
     weights: Floats
     """One row an asked sum, one column a coordinate of what was measured."""
     many: int
@@ -45,13 +44,13 @@ class MarginalDraws:
     @property
     def covariance(self) -> Floats:
         """What they add to the covariance of the asked sums."""
-        if isinstance(self.noise, ColumnsNoise):
+        if isinstance(self.noise, SimplicesNoise):
             return np.asarray(self.many * self.weights @ self.noise.covariance @ self.weights.T)
         return np.asarray(self.many * float(self.noise.moments.variance) * self.weights @ self.weights.T)
 
     def split(self) -> Iterator[MarginalDraws]:
         """Yield those of each coordinate; all at once where their noise is not independent."""
-        if isinstance(self.noise, ColumnsNoise):
+        if isinstance(self.noise, SimplicesNoise):
             yield self
             return
         for at, own in enumerate(self.weights.T):
@@ -61,11 +60,11 @@ class MarginalDraws:
     @property
     def can_be_followed(self) -> bool:
         """Whether the law of each draw is known; many draws of a shape together are taken to be normal."""
-        return self.many == 1 or not isinstance(self.noise, ColumnsNoise)
+        return self.many == 1 or not isinstance(self.noise, SimplicesNoise)
 
     def list_draws(self) -> Iterator[tuple[Draw, Floats]]:
         """Yield each draw with its weights in the asked sums."""
-        if isinstance(self.noise, ColumnsNoise):
+        if isinstance(self.noise, SimplicesNoise):
             places = range(len(self.weights.T))
             draws = [Draw(BodyCoordinate(self.noise, at), self.source) for at in places]
         else:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from sfumato.curator.plan.sensitivity import SumSensitivity
-from sfumato.curator.plan.shaped.shapes import ColumnsNoise, GaussianShape, Shape, make_columns_noise
+from sfumato.curator.plan.shaped.shapes import GaussianShape, Shape
 from sfumato.errors.checked import checked, require_field
-from sfumato.noise import GaussianNoise, LaplaceNoise
+from sfumato.noise import GaussianNoise, LaplaceNoise, SimplicesNoise
 from sfumato.privacy.canonical import tagged
 
 if TYPE_CHECKING:
@@ -36,13 +36,13 @@ class ShapedSum:
 
     shape: Shape | GaussianShape
     sensitivity: SumSensitivity
-    noise: LaplaceNoise | ColumnsNoise | GaussianNoise
+    noise: LaplaceNoise | SimplicesNoise | GaussianNoise
 
     counts_public_rows: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         require_field(self.sensitivity.l1 >= self.shape.width, self, "sensitivity", "a row's width or more")
-        columns = self.noise.columns if isinstance(self.noise, ColumnsNoise) else ()
+        columns = self.noise.columns if isinstance(self.noise, SimplicesNoise) else ()
         # A shape bounds what a row does in one norm, and each noise is priced by a norm of its own.
         own = isinstance(self.noise, GaussianNoise) == isinstance(self.shape, GaussianShape)
         require_field(own and columns == self.shape.columns, self, "noise", "noise of the shape's columns")
@@ -55,7 +55,7 @@ class ShapedSum:
         # Independent noise, as one column has it, is priced lower at Rényi orders than noise of any shape.
         if not shape.columns:
             return cls(shape, sensitivity, spend.noise(sensitivity, part))
-        return cls(shape, sensitivity, make_columns_noise(shape.columns, spend.scale(sensitivity, part)))
+        return cls(shape, sensitivity, SimplicesNoise(shape.columns, spend.scale(sensitivity, part)))
 
     @property
     def sums(self) -> tuple[Summand, ...]:
@@ -64,7 +64,7 @@ class ShapedSum:
 
     def event(self) -> Event:
         """Return what releasing the coordinates costs."""
-        if not isinstance(self.noise, ColumnsNoise):
+        if not isinstance(self.noise, SimplicesNoise):
             return self.noise.event_for(self.sensitivity)
         # The norm of one row is its width, and norms of rows and of cells add up, as those of the l1 norm do.
         return self.noise.event(self.sensitivity.l1)
@@ -72,7 +72,7 @@ class ShapedSum:
     def release(self, exact: IntArray) -> IntArray:
         """Return noisy coordinates, one row each, from the exact sums: one row a sum, one column a cell."""
         coordinates = self.shape.compute(exact)
-        if not isinstance(self.noise, ColumnsNoise):
+        if not isinstance(self.noise, SimplicesNoise):
             return self.noise.release_for(coordinates, self.sensitivity)
         # Where no key was discovered there is nothing to add noise to.
         return self.noise.release(coordinates, norm=self.sensitivity.l1) if coordinates.size else coordinates

@@ -18,7 +18,7 @@ import numpy as np
 
 from sfumato.curator.plan.summands import ROWS, Summand
 from sfumato.errors.checked import checked, require_field
-from sfumato.noise import SharpTotalNoise, SimplicesNoise
+from sfumato.noise import SimplicesNoise
 from sfumato.noise.bodies.shaped import MOST_SUMS
 from sfumato.privacy.canonical import tagged
 
@@ -69,8 +69,8 @@ class Shape:
     """Coordinates that no row makes smaller, and to which one row adds at most `width` in all.
 
     With `columns`, the first coordinate is the total and the others are parts of it, so many for each column:
-    a row adds the width to the total at most, and at most that to the parts of each column. One column has
-    them only where its total is to be sharper; else its coordinates have independent noise.
+    a row adds the width to the total at most, and at most that to the parts of each column. The coordinates
+    of one column alone have independent noise.
     """
 
     sums: tuple[Summand, ...]
@@ -158,23 +158,7 @@ class ShapedSums:
         """The covariance of the coordinates' noise, in units of the variance of independent noise."""
         if not self.shape.columns:
             return np.eye(len(self.shape.coordinates))
-        return make_columns_noise(self.shape.columns, Fraction(_WIDE)).covariance / (2 * _WIDE**2)
-
-
-ColumnsNoise = SimplicesNoise | SharpTotalNoise
-"""Noise for a total and the parts of columns together."""
-
-
-def make_columns_noise(columns: tuple[int, ...], scale: Fraction) -> ColumnsNoise:
-    """Return the noise of this scale for a total and so many parts of each column."""
-    if sharpens_total(columns):
-        return SharpTotalNoise.of_scale(scale)
-    return SimplicesNoise(columns, scale)
-
-
-def sharpens_total(columns: tuple[int, ...]) -> bool:
-    """Return whether the columns of a shape are one whose total is to be sharper."""
-    return columns == SharpTotalNoise.columns
+        return SimplicesNoise(self.shape.columns, Fraction(_WIDE)).covariance / (2 * _WIDE**2)
 
 
 # ---- finding a shape ---------------------------------------------------------------------------------------
@@ -186,18 +170,10 @@ def find_shape(columns: GroupedColumns) -> ShapedSums | None:
     return None if shaped is None or len(shaped.shape.coordinates) > MOST_SUMS else shaped
 
 
-def find_sharp_shape(columns: GroupedColumns) -> ShapedSums | None:
-    """Return the shape of one column beside the number of all rows, with a sharper total; else None."""
-    shaped = _Builder(columns, beside_total=True).build()
-    asks_total = ROWS in columns.asked
-    return shaped if shaped is not None and sharpens_total(shaped.shape.columns) and asks_total else None
-
-
 class _Builder:
     """Puts columns onto one width, and says what each sum is in terms of the coordinates."""
 
-    def __init__(self, columns: GroupedColumns, *, beside_total: bool = False) -> None:
-        self._beside_total = beside_total
+    def __init__(self, columns: GroupedColumns) -> None:
         self._derived, self._asked = columns.derived, columns.asked
         groups = columns.groups
         # Rows that no sum counts need no coordinate: where all numbers are missing together, nobody asks.
@@ -214,7 +190,7 @@ class _Builder:
             return None
         total = self._coordinate({self._base: self._width})
         parts = [part for column in columns for part in column]
-        alone = len(columns) == 1 and not self._beside_total
+        alone = len(columns) == 1
         if alone:
             rest = self._coordinate({self._base: self._width}, parts)
             # Without a count of all rows nobody asks how many add to neither part.

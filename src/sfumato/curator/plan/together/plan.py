@@ -113,7 +113,6 @@ def gather_needs(questions: Sequence[ResolvedQuestion]) -> Needs:
         sum(own.choices for own in needs),
         any(own.keys for own in needs),
         tuple(weight for own in needs for weight in own.weights),
-        pooled=True,
     )
 
 
@@ -189,7 +188,7 @@ def _spend_alone(
         epsilon=spend.epsilon * part,
         delta=spend.delta / max(1, discovering) if question.discovers_keys else Fraction(0),
         words="",
-        shaped=prefers_shape(question.needs, squares=spend.squares),
+        shaped=prefers_shape(question.needs),
     )
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from sfumato.curator.plan.noisy_sum import NoisySum
 from sfumato.curator.plan.shaped.gaussian_shapes import Weights
 from sfumato.curator.plan.shaped.shaped_sum import ShapedSum
-from sfumato.curator.plan.shaped.shapes import ColumnsNoise, GaussianShape, ShapedSums
+from sfumato.curator.plan.shaped.shapes import GaussianShape, ShapedSums
 from sfumato.curator.plan.steps import PooledSums
 from sfumato.curator.plan.summands import Summand, is_sum_over_rows, order_summands
 from sfumato.curator.plan.together.design import (
@@ -27,6 +27,7 @@ from sfumato.curator.plan.together.design import (
 from sfumato.engines.program import CellSums
 from sfumato.errors import LedgerError
 from sfumato.errors.checked import checked, require_field
+from sfumato.noise import SimplicesNoise
 from sfumato.privacy.canonical import canonical_json
 
 if TYPE_CHECKING:
@@ -62,7 +63,8 @@ class PooledQuestion:
         """Yield the shapes that its sums can have: for Laplace noise, and with the weights of these items."""
         # Whatever groups rows are in, they add the same.
         level = self.resolved.levels[0]
-        yield from (each for each in (level.shaped, level.sharp_shaped) if each is not None)
+        if level.shaped is not None:
+            yield level.shaped
         moves = level.row_moves
         if moves is not None:
             weights = dict.fromkeys(each.weights for each in items if each.weights is not None)
@@ -301,7 +303,7 @@ class Pool:
     def _measurable_of(self, item: StrategyItem, spend: Spend) -> MeasurableForms:
         noise = self.measure(item, spend).noise
         forms = self.forms(self.blocks[self.find_block(item.block)])
-        if isinstance(noise, ColumnsNoise):
+        if isinstance(noise, SimplicesNoise):
             return MeasurableForms(item.keys, forms, 1.0, covariance=noise.covariance)
         variance = EXACT if noise is None else max(EXACT, float(noise.moments.variance))
         return MeasurableForms(item.keys, forms, variance, free=noise is None)

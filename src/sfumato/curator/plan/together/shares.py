@@ -24,15 +24,13 @@ GRAINS = 2**16
 def choose_shares(design: WorkloadDesign, start: Floats, spend: Spend) -> Floats:
     """Return the shares with the least weighted variance at one price; the start where nothing is better.
 
-    A budget without δ adds up pure ε. One with δ adds up Rényi divergences, which for Laplace noise of a
-    small ε go with its square.
+    Shares of pure ε add up, and so do shares of 1/multiplier² of Gaussian noise.
     """
-    pure, squares = isinstance(spend, PureSpend), isinstance(spend, PureSpend) and spend.squares
+    pure = isinstance(spend, PureSpend)
     weights = np.array([each.weight for each in design.asked])
 
     def harm(shares: Floats) -> float:
-        variance = float(weights @ design.variances(shares**2 if pure else shares))
-        return variance * float(shares @ shares) if squares else variance
+        return float(weights @ design.variances(shares**2 if pure else shares))
 
     found = _list_candidates(design, start, pure)
     better = [each for each in found if design.is_no_worse(each**2 if pure else each)]
