@@ -42,8 +42,12 @@ class Field:
     step: float | None = None
     missing: float = 0.1
     """Share of rows without a value."""
+    listed: tuple[str, ...] = ()
+    """The only values that it can have, if they are declared."""
 
     def declare(self) -> Any:
+        if self.listed:
+            return sf.one_of(*map(float, self.listed))
         return sf.between(self.low, self.high, **({} if self.step is None else {"step": self.step}))
 
     @property
@@ -70,10 +74,12 @@ NUMBERS = {
     "score": Field(-1000, 1000, 3, 3, step=0.125, missing=0.0),
     "tiny": Field(0, 1e-6, 12, 15),
     "huge": Field(-1e12, 1e12, -3, -3),
+    "paid": Field(-7, 1.5e6, 3, 3, listed=("-7", "0.001", "2.5", "1500000")),
 }
 DAYS = (date(2019, 12, 28), date(2024, 3, 2))
 MOMENTS = (datetime(2020, 2, 28, 22, 0, 1), datetime(2020, 3, 1, 5, 6, 7))
 KINDS = ("a", "b", "c")
+OTHERS = ("C", "b", "bb")
 MAX_ROWS = 3
 
 
@@ -85,6 +91,7 @@ def declare() -> dict[str, Any]:
         "since": sf.between(*DAYS),
         "seen": sf.between(*MOMENTS),
         "kind": sf.one_of(*KINDS),
+        "other": sf.one_of(*OTHERS),
         "ok": sf.one_of(True, False),
     }
 
@@ -104,7 +111,8 @@ def make_rows(draw: random.Random, units: int = 90) -> list[dict[str, Any]]:
             if draw.random() < 0.1:
                 row["kids"] = row["age"] if row["age"] is not None and row["age"] <= 6 else Decimal(3)
             row |= {"day": _day(draw), "since": _day(draw), "seen": _moment(draw)}
-            row |= {"kind": draw.choice([*KINDS, None]), "ok": draw.choice([True, False, None])}
+            row |= {"kind": draw.choice([*KINDS, None]), "other": draw.choice([*OTHERS, None])}
+            row |= {"ok": draw.choice([True, False, None])}
             rows.append(row)
     return rows
 
@@ -112,6 +120,8 @@ def make_rows(draw: random.Random, units: int = 90) -> list[dict[str, Any]]:
 def _value(draw: random.Random, field: Field) -> Decimal | None:
     if draw.random() < field.missing:
         return None
+    if field.listed:
+        return Decimal(draw.choice(field.listed))
     quantum = Decimal(str(field.step)) if field.step else Decimal(1).scaleb(-field.scale)
     low, high = int(Decimal(str(field.low)) / quantum), int(Decimal(str(field.high)) / quantum)
     place = draw.choice(
@@ -156,11 +166,11 @@ def _odd_values(name: str, field: Field) -> tuple[Any, ...]:
 
 
 def clean(row: dict[str, Any]) -> dict[str, Any]:
-    """A row as it counts: NaN is missing, and what is beyond a bound is at the bound."""
+    """A row as it counts: NaN and what is not listed are missing; beyond a bound it is at the bound."""
     kept = dict(row)
     for name, field in NUMBERS.items():
         value = row[name]
-        if value is not None and math.isnan(value):
+        if value is not None and (math.isnan(value) or (field.listed and not isinstance(value, Decimal))):
             kept[name] = None
         elif value is not None and not isinstance(value, Decimal):
             near = min(max(float(value), field.low), field.high)
@@ -189,6 +199,7 @@ _OTHERS = {
     "since": (pa.date32(), "DATE"),
     "seen": (pa.timestamp("us"), "TIMESTAMP"),
     "kind": (pa.string(), "VARCHAR"),
+    "other": (pa.string(), "VARCHAR"),
     "ok": (pa.bool_(), "BOOLEAN"),
 }
 _DECIMALS = ("tip", "dist")
@@ -241,7 +252,7 @@ _OF_UNIT = (
 _LAST = "MAX(day) AS day, MIN(since) AS since, MAX(seen) AS seen"
 _AGGREGATES = ", ".join(f"{of}({name}) AS {name}" for name, of in _OF_UNIT)
 PER_UNIT = f"(SELECT who, {_AGGREGATES}, {_LAST} FROM t GROUP BY who)"
-"""One row of each unit, with columns of the same names except `kind` and `ok`: `u` in plain DuckDB."""
+"""One row of each unit, with columns of the same names, as far as it has them: `u` in plain DuckDB."""
 
 
 # ---- expressions -------------------------------------------------------------------------------------------
@@ -643,6 +654,11 @@ _CONDITIONS = (
     "NOT ok",
     "kind = 'a'",
     "kind <> 'b'",
+    "kind < 'b'",
+    "kind BETWEEN 'aa' AND 'bz'",
+    "kind = other",
+    "kind <> other",
+    "NOT (kind <= other)",
     "kind IN ('a', 'c')",
     "kind IS NULL",
     "day >= DATE '2021-06-01'",
@@ -718,7 +734,7 @@ def ask(draw: random.Random) -> Asked:
 
 def names_only_numbers(asked: Asked | Condition) -> bool:
     """Whether it can be asked of `PER_UNIT` too."""
-    return not re.search(r"\b(kind|ok)\b", asked.sql)
+    return not re.search(r"\b(kind|other|ok|paid)\b", asked.sql)
 
 
 def clip(one: Number, low: str, high: str) -> Number:

@@ -141,9 +141,20 @@ def _(folder: Path) -> None:
     rows = {"who": [1, 2], "x": [3, 3], "y": [0, 4]}
     lab = make_lab(folder, rows, {"x": sf.between(0, 9, step=1), "y": sf.between(0, 9, step=1)})
     assert number(lab, "SELECT SUM(LEAST(x / y, 2)) FROM t", caveats.skipped()) == 2 + 0.75
-    without = "SELECT SUM(CASE WHEN y > 0 THEN x / y END) FROM t"
-    assert number(lab, without) == 0.75
-    assert caveats.skipped() not in lab.session().sql(without).quote(epsilon=2).caveats
+    assert number(lab, "SELECT SUM(GREATEST(x // y, -1)) FROM t", caveats.skipped()) == -1
+    assert number(lab, "SELECT SUM(LEAST(x % y, 7)) FROM t", caveats.skipped()) == 7 + 3
+    # No quotient is skipped where its divisor is not 0, or where nobody typed LEAST or GREATEST.
+    for others, sum_of_both in (
+        ("CASE WHEN y > 0 THEN x / y END", 0.75),
+        ("LEAST(x // (y + 1), 1)", 1 + 0),
+        ("LEAST(x % 2, 1)", 2),
+        ("ABS(x // y)", 0),
+        ("ABS(x / y)", 0.75),
+        ("CASE WHEN EXP(-x / y * 1000) > 0.5 THEN 1 ELSE 0 END", 0),
+    ):
+        without = f"SELECT SUM({others}) FROM t"
+        assert number(lab, without) == pytest.approx(sum_of_both, abs=1e-6)
+        assert caveats.skipped() not in lab.session().sql(without).quote(epsilon=2).caveats, others
 
 
 @measures(caveats.undeclared)

@@ -235,9 +235,14 @@ def choice_interval(
         return None
     # What is shown is within its own interval, whatever is beyond doubt.
     shown = np.rint(chosen.places[row]).astype(np.int64)
-    return decode_places(domain, np.minimum(ends[0], shown)), decode_places(
-        domain, np.maximum(ends[1], shown)
+    low, high = (
+        decode_places(domain, each) for each in (np.minimum(ends[0], shown), np.maximum(ends[1], shown))
     )
+    if not isinstance(domain, Numbers) or not part.error:
+        return low, high
+    # A value lies this far from its place on the grid at most.
+    off = math.ceil(min(part.error, 2.0**61)) if domain.whole else part.error
+    return low - off, high + off
 
 
 # ---- averages ----------------------------------------------------------------------------------------------

@@ -134,15 +134,16 @@ def _compare_listed(
 ) -> Predicate:
     if operator == "=":
         return Among(part.value, (_find_code(domain, value, words),))
-    if not domain.numbers:
+    if not domain.values or isinstance(domain.values[0], bool):
         raise PolicyError(
             "SF-Q110",
             f"{words} has no order, so it cannot be compared with {operator}.",
             try_=f"{words.strip(_QUOTE)} IN (…)",
         )
-    bound = _require_number(words, value)
-    holds = {">=": bound.__le__, ">": bound.__lt__, "<=": bound.__ge__, "<": bound.__gt__}[operator]
-    return Among(part.value, tuple(code for code, number in enumerate(domain.numbers) if holds(number)))
+    # Python orders texts by code points, as all engines do.
+    bound = _require_text(words, value) if _is_text(part) else _require_number(words, value)
+    holds = _HOLDS[operator]
+    return Among(part.value, tuple(code for code, each in enumerate(domain.values) if holds(each, bound)))
 
 
 def _find_code(domain: Listed, value: Scalar, words: str) -> int:
@@ -162,11 +163,15 @@ def _compare_free_text(part: LoweredValue, operator: str, value: Scalar, words: 
             f"{words} has no order, so it cannot be compared with {operator}.",
             try_=f"{words.strip(_QUOTE)} = '…', or LIKE",
         )
-    if not isinstance(value, str):
-        raise PolicyError(
-            "SF-Q111", f"{words} is a text and cannot be compared with a {kind_of_value(value)}.", try_="'…'"
-        )
-    return Spelled(require_text(part), (value,))
+    return Spelled(require_text(part), (_require_text(words, value),))
+
+
+def _require_text(words: str, value: Scalar) -> str:
+    if isinstance(value, str):
+        return value
+    raise PolicyError(
+        "SF-Q111", f"{words} is a text and cannot be compared with a {kind_of_value(value)}.", try_="'…'"
+    )
 
 
 def _require_number(words: str, value: Scalar) -> Fraction:
@@ -212,6 +217,9 @@ def compare_values(left: LoweredValue, operator: str, right: LoweredValue) -> Pr
             reals = (as_real(part, "One side of a comparison") for part in (left, right))
             return compare_reals(next(reals), operator, next(reals))
     one, other = make_comparable(left, right, ordered=operator != "=")
+    match one.value, other.value:
+        case Constant(int(first)), Constant(int(second)):
+            return Every() if _HOLDS[operator](first, second) else Some()
     match operator:
         case "=":
             return Same(one.value, other.value)
@@ -255,12 +263,14 @@ def make_comparable(
         if aligned is None:
             raise grid_too_fine("This comparison")
         return aligned[0][0], aligned[0][1]
-    if ordered or len(words) == 1:
-        raise PolicyError(
-            "SF-Q110", "Texts can only be compared with texts, and only with =.", try_="ward = 'A'"
-        )
+    if len(words) == 1:
+        raise PolicyError("SF-Q110", "A text can only be compared with texts.", try_="ward = 'A'")
     if isinstance(left.domain, Listed) and isinstance(right.domain, Listed):
-        return _recode_list(left, right.domain), right
+        texts = dict.fromkeys((*right.domain.values, *left.domain.values))
+        both = Listed(tuple(sorted(texts, key=str) if ordered else texts))
+        return recode_list(left, both), recode_list(right, both)
+    if ordered:
+        raise PolicyError("SF-Q110", "Free texts can only be compared with =.", try_="note = '…', or LIKE")
     if isinstance(left.domain, Listed) or isinstance(right.domain, Listed):
         raise PolicyError(
             "SF-Q110",
@@ -270,14 +280,17 @@ def make_comparable(
     return left, right
 
 
-def _recode_list(part: LoweredValue, as_in: Listed) -> LoweredValue:
-    """Return texts of one list by their places in another; missing where they are not in it."""
-    if part.domain == as_in or not isinstance(part.domain, Listed):
+def recode_list(part: LoweredValue, longer: Listed) -> LoweredValue:
+    """Return values of a list by their places in a list that has all of them."""
+    if not isinstance(part.domain, Listed):
         return part
-    # A text that the other list lacks equals none of its texts; missing is never equal either.
-    places = {value: place for place, value in enumerate(as_in.values)}
-    entries = tuple(places.get(value) for value in part.domain.values)
-    return part.derive_value(Lookup(part.value, entries), as_in, total=None not in entries)
+    at = {value: place for place, value in enumerate(longer.values)}
+    places = tuple(at[value] for value in part.domain.values)
+    if places == tuple(range(len(places))):  # the longer list starts with this one: its places stand
+        return part
+    if isinstance(part.value, Constant) and part.value.value is not None:
+        return part.derive_value(Constant(places[part.value.value]), longer)
+    return part.derive_value(Lookup(part.value, places), longer)
 
 
 def _is_text(part: LoweredValue) -> bool:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from sfumato.curator.catalog.domains import FreeTexts, Listed, Numbers, Periods
 from sfumato.curator.lower import arithmetic, dates, texts, words
-from sfumato.curator.lower.conditions import compare_values
+from sfumato.curator.lower.conditions import compare_values, recode_list
 from sfumato.curator.lower.lowered_value import (
     MISSING,
     LoweredValue,
@@ -38,13 +38,7 @@ from sfumato.curator.lower.reals import (
     root_real,
     settle_real,
 )
-from sfumato.engines.values import (
-    Choose,
-    Constant,
-    Either,
-    Lookup,
-    Missing,
-)
+from sfumato.engines.values import Choose, Constant, Either, Missing
 from sfumato.errors import PolicyError
 
 if TYPE_CHECKING:
@@ -178,18 +172,8 @@ def _unify_lists(parts: list[LoweredValue], known: list[LoweredValue]) -> tuple[
         raise PolicyError(
             "SF-Q110", "Texts, numbers and booleans cannot be mixed in one column.", try_="values of one type"
         )
-    return [_recode_list(part, values) for part in parts], Listed(values)
-
-
-def _recode_list(part: LoweredValue, values: tuple[Scalar, ...]) -> LoweredValue:
-    if part is MISSING or not isinstance(part.domain, Listed):
-        return part
-    places = tuple(values.index(value) for value in part.domain.values)
-    if places == tuple(range(len(places))):  # the longer list starts with this one: its places stand
-        return part
-    if isinstance(part.value, Constant) and part.value.value is not None:
-        return part.derive_value(Constant(places[part.value.value]), Listed(values))
-    return part.derive_value(Lookup(part.value, places), Listed(values))
+    unified = Listed(values)
+    return [recode_list(part, unified) for part in parts], unified
 
 
 def _unify_periods(parts: list[LoweredValue], known: list[LoweredValue]) -> tuple[list[LoweredValue], Domain]:

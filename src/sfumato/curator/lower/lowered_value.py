@@ -115,9 +115,9 @@ def require_number(part: LoweredValue, what: str) -> tuple[LoweredValue, Numbers
     if isinstance(domain, Numbers):
         return part, domain
     if isinstance(domain, Listed) and domain.values and not isinstance(domain.values[0], str):
-        weights, step = _listed_integers(domain)
+        weights, step, lost = _listed_integers(domain)
         listed = Numbers(min(weights), max(weights), step)
-        return part.derive_value(Lookup(part.value, weights), listed), listed
+        return part.derive_value(Lookup(part.value, weights), listed, error=lost), listed
     if part is MISSING:  # NULL has no domain of its own and is a number wherever one is wanted
         return part, Numbers(0, 0)
     raise PolicyError(
@@ -127,13 +127,18 @@ def require_number(part: LoweredValue, what: str) -> tuple[LoweredValue, Numbers
     )
 
 
-def _listed_integers(domain: Listed) -> tuple[tuple[int, ...], Fraction]:
-    """Return the listed numbers on their common step, or on one like that of `between` if it is too fine."""
+def _listed_integers(domain: Listed) -> tuple[tuple[int, ...], Fraction, float]:
+    """Return the listed numbers as integers of a step, and how far rounding takes them.
+
+    The step is their common one, by which nothing is rounded, unless an integer would need more than 62 bits.
+    """
     numbers = [Fraction(value) for value in domain.values]  # type: ignore[arg-type]
-    step = _common_step(numbers)
-    if max(abs(each / step) for each in numbers) > 2**STEPS:
-        step = Fraction(2) ** choose_exponent(max(map(abs, numbers)))
-    return tuple(math.floor(each / step + Fraction(1, 2)) for each in numbers), step
+    largest = max(map(abs, numbers))
+    step = common = _common_step(numbers)
+    if largest / step > LARGEST:
+        step = Fraction(2) ** (choose_exponent(largest) + STEPS - LARGEST.bit_length() + 1)
+    lost = 0.0 if step == common else float(step / 2)
+    return tuple(math.floor(each / step + Fraction(1, 2)) for each in numbers), step, lost
 
 
 def _common_step(numbers: list[Fraction]) -> Fraction:
@@ -231,12 +236,14 @@ def add_integer(value: Value, by: int) -> Value:
 
 
 def divide_by_integer(value: Value, domain: Numbers, divisor: int) -> Value:
-    """Return ⌊value / divisor⌋ for a positive divisor.
+    """Return ⌊value / divisor⌋ for a positive divisor; lookups are divided here, not by the engine.
 
     Engines round towards zero, so a multiple of the divisor is added first and nothing negative is divided.
     """
     if divisor == 1:
         return value
+    if isinstance(value, Lookup):
+        return Lookup(value.part, tuple(None if each is None else each // divisor for each in value.entries))
     up = -(domain.low // divisor) if domain.low < 0 else 0
     return add_integer(Divide(add_integer(value, up * divisor), Constant(divisor)), -up)
 

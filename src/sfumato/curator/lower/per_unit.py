@@ -236,7 +236,7 @@ class _Aggregates:
         value = add_integer(rest, domain.low)
         if counts_missing:
             value = Choose(AtLeast(rest, domain.size), Constant(None), value)
-        return LoweredValue(value, domain, self.alone, part.present and by.present)
+        return LoweredValue(value, domain, self.alone, part.present and by.present, error=part.error)
 
     def _sum(self, part: LoweredValue) -> tuple[LoweredValue, Numbers]:
         """Return the sum and the bounds of each summand, on a coarser grid where the rows could overflow."""
@@ -270,7 +270,7 @@ def _require_sizes(
 def _unless_none(total: LoweredValue, there: LoweredValue) -> LoweredValue:
     """Return a sum that is missing where every summand is."""
     value = Choose(AtLeast(there.value, 1), total.value, Constant(None))
-    return total.derive_value(value, total.domain, there, total=False)
+    return total.derive_value(value, total.domain, there, total=False, error=total.error)
 
 
 def hidden_name(name: str) -> str:

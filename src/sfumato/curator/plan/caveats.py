@@ -9,11 +9,14 @@ from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING
 
 from sfumato.curator.catalog.columns import DateColumn, ListedColumn, NumberColumn
+from sfumato.curator.catalog.domains import FreeTexts
+from sfumato.curator.lower.lowered_value import multiply_by_integer
 from sfumato.curator.question.relation import Name
 from sfumato.engines.program import CountedUnits
 from sfumato.engines.rows import Scan, UnitSizes, list_scans
 from sfumato.engines.used_columns import find_used
-from sfumato.engines.values import Every, Greatest, Least, Quotient
+from sfumato.engines.value_ranges import ValueRanges
+from sfumato.engines.values import WIDEST, Column, Divide, Every, Greatest, Least, Quotient
 from sfumato.errors.numbers import format_number
 
 if TYPE_CHECKING:
@@ -169,7 +172,7 @@ def list_caveats(resolved: ResolvedQuestion, steps: Iterable[QuestionStep]) -> I
         yield replaced()
     if any(each.step != 1 for each in resolved.summands) and any(map(_is_rounded, used)):
         yield stepped()
-    if any(map(_skips_quotients, (step.program for step in steps))):
+    if any(_skips_quotients(step.program, _find_ranges(resolved, step)) for step in steps):
         yield skipped()
     if any(key.leaves_out for key in resolved.keys):
         yield left_out_keys()
@@ -233,16 +236,41 @@ def _may_be_truncated(resolved: ResolvedQuestion) -> bool:
     return not everyone and not isinstance(resolved.source.rows, UnitSizes)
 
 
-def _skips_quotients(node: object, inside: bool = False) -> bool:
-    """Return whether a quotient whose divisor may be 0 is an argument of LEAST or GREATEST."""
+def _skips_quotients(node: object, ranges: ValueRanges, inside: bool = False) -> bool:
+    """Return whether an argument of LEAST or GREATEST has a quotient or remainder by what may be 0."""
     if isinstance(node, tuple):
-        return any(_skips_quotients(part, inside) for part in node)
-    if inside and isinstance(node, Quotient) and not node.nonzero:
-        return True
+        return any(_skips_quotients(part, ranges, inside) for part in node)
     if not is_dataclass(node):
         return False
-    inside = inside or isinstance(node, Least | Greatest)
-    return any(_skips_quotients(getattr(node, each.name), inside) for each in fields(node))
+    if inside and isinstance(node, Quotient | Divide) and _may_divide_by_zero(node, ranges):
+        return True
+    inside = inside or (isinstance(node, Least | Greatest) and node.skips and not _is_absolute(node))
+    return any(_skips_quotients(getattr(node, each.name), ranges, inside) for each in fields(node))
+
+
+def _may_divide_by_zero(node: Quotient | Divide, ranges: ValueRanges) -> bool:
+    if isinstance(node, Quotient):
+        return not node.nonzero
+    low, high = ranges.find(node.right)
+    return low <= 0 <= high
+
+
+def _is_absolute(node: Least | Greatest) -> bool:
+    """Return whether this is ABS, both arguments of which are missing together."""
+    return node.right == multiply_by_integer(node.left, -1)
+
+
+def _find_ranges(resolved: ResolvedQuestion, step: QuestionStep) -> ValueRanges:
+    """Return the ranges of values over declared columns; nothing is known of computed columns."""
+    tables = {table.snapshot_name: table for table in resolved.source.tables}
+    columns = {
+        Column(scan.at, name): (column.domain.low, column.domain.high)
+        for scan in list_scans(step.program.rows)
+        if isinstance(scan, Scan)
+        for name, column in tables[scan.snapshot].columns.items()
+        if not isinstance(column.domain, FreeTexts)
+    }
+    return ValueRanges(columns, unknown=(-WIDEST, WIDEST))
 
 
 def _is_rounded(column: DeclaredColumn) -> bool:

@@ -119,6 +119,22 @@ def test_quantiles_of_numbers_and_dates_have_intervals_of_their_own_type(lab: An
     assert again.interval().schema == ends.schema
 
 
+def test_intervals_hold_what_the_grid_of_a_quantile_loses(tmp_path: Path) -> None:
+    """All rows have one value, so that its place is chosen for certain and bounds the interval alone."""
+    lab = sf.create(tmp_path / "lab")
+    rows = pa.table({"id": np.arange(3000), "x": np.full(3000, 100 / 3), "y": np.full(3000, 7)})
+    columns = {"x": sf.between(0, 100), "y": sf.between(1, 9, step=1)}
+    lab.register("t", rows, unit=sf.Unit("id", max_rows=1), columns=columns, budget=sf.Budget(1000))
+    exact = {"x": 100 / 3, "x / y": 100 / 21, "x * 1e9": 1e11 / 3, "-x": -100 / 3, "y": 7, "y * y": 49}
+    for asked, truth in exact.items():
+        ends = lab.session().sql(f"SELECT MEDIAN({asked}) AS m FROM t").release(epsilon=100).interval()
+        ((low, high),) = (row.values() for row in ends.to_pylist())
+        assert low <= truth <= high, asked
+        # Of numbers on a declared step nothing is lost.
+        assert (low == high) == asked.startswith("y"), asked
+        assert high - low <= abs(truth) * 1e-3, asked
+
+
 def test_the_whole_price_is_as_before(lab: Any) -> None:
     quote = lab.session().sql("SELECT MEDIAN(age) AS mid FROM visits").quote(epsilon=1)
     assert quote.plan.cost.pure == sf.privacy.price(sf.privacy.Exponential(1)).pure

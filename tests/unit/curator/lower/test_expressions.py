@@ -6,18 +6,21 @@ from fractions import Fraction
 
 import pytest
 
-from sfumato.curator.catalog.domains import FreeTexts, Numbers
-from sfumato.curator.lower.expressions import lower_expression
-from sfumato.curator.lower.lowered_value import LoweredValue
+from sfumato.curator.catalog.domains import FreeTexts, Listed, Numbers
+from sfumato.curator.lower.expressions import lower_condition, lower_expression
+from sfumato.curator.lower.lowered_value import LARGEST, LoweredValue, require_number
 from sfumato.curator.lower.scope import Field, Scope
 from sfumato.curator.question.relation import FunctionCall, Literal, Name
-from sfumato.engines.values import Column
+from sfumato.engines.values import Column, Every, Less, Lookup, Same, Some
 from sfumato.errors import PolicyError
+from sfumato.queries.sql import parse_expression_text
 
 SCOPE = Scope(
     (
         Field("age", ("visits",), LoweredValue(Column(0, "age"), Numbers(0, 110))),
         Field("note", ("visits",), LoweredValue(Column(0, "note"), FreeTexts())),
+        Field("ward", ("visits",), LoweredValue(Column(0, "ward"), Listed(("b", "C")))),
+        Field("home", ("visits",), LoweredValue(Column(0, "home"), Listed(("C", "a", "b")))),
     )
 )
 AGE = Name("age")
@@ -66,3 +69,60 @@ def test_the_piece_of_a_text_is_typed_in() -> None:
     with pytest.raises(PolicyError) as refusal:
         lower_expression(FunctionCall("contains", (Name("note"), Literal(None))), SCOPE)
     assert refusal.value.code == "SF-Q135"
+
+
+@pytest.mark.parametrize(
+    ("condition", "holds"),
+    [
+        ("1 = 1", True),
+        ("2 <= 1", False),
+        ("0.1 + 0.2 = 0.3", True),
+        ("2 BETWEEN 1 AND 3 AND 2 IN (1, 2)", True),
+        ("DATE '2024-01-31' < DATE '2024-02-01'", True),
+        ("'a' = 'b'", False),
+        ("'Z' < 'a'", True),
+        ("'\uffff' < '\U0001d4b3'", True),
+        ("NOT 'a' = 'a'", False),
+    ],
+)
+def test_constants_are_compared_when_planning(condition: str, holds: bool) -> None:
+    found = lower_condition(parse_expression_text(f"CASE WHEN {condition} THEN 1 END").branches[0][0], SCOPE)
+    assert found == (Every() if holds else Some())
+
+
+def test_texts_of_two_lists_are_compared_by_places_that_both_have() -> None:
+    """A text that the other list lacks differs from all of its texts; it is not missing."""
+    ward, home = Column(0, "ward"), Column(0, "home")
+
+    def lower(sign: str) -> object:
+        return lower_condition(
+            parse_expression_text(f"CASE WHEN ward {sign} home THEN 1 END").branches[0][0], SCOPE
+        )
+
+    assert lower("=") == Same(Lookup(ward, (2, 0)), home)
+    # By code points, C comes before a and b.
+    assert lower("<") == Less(Lookup(ward, (2, 0)), home)
+
+
+@pytest.mark.parametrize(
+    ("values", "step"), [(("0.001", "1500000"), "0.001"), (("-7", "0.25"), "0.25"), (("0", "3", "9"), "3")]
+)
+def test_listed_numbers_are_exact(values: tuple[str, ...], step: str) -> None:
+    numbers = tuple(map(Fraction, values))
+    part, domain = require_number(LoweredValue(Column(0, "paid"), Listed(numbers)), "A number")
+    assert isinstance(part.value, Lookup)
+    assert domain.step == Fraction(step)
+    assert tuple(entry * domain.step for entry in part.value.entries if entry is not None) == numbers
+    assert part.error == 0
+
+
+def test_listed_numbers_that_no_integer_of_62_bits_holds_are_rounded_and_say_so() -> None:
+    numbers = (Fraction("1e-9"), Fraction(10**15))
+    part, domain = require_number(LoweredValue(Column(0, "paid"), Listed(numbers)), "A number")
+    assert isinstance(part.value, Lookup)
+    assert LARGEST // 4 <= domain.bound <= LARGEST
+    off = [
+        abs((entry or 0) * domain.step - number)
+        for entry, number in zip(part.value.entries, numbers, strict=True)
+    ]
+    assert 0 < max(off) <= part.error
