@@ -26,8 +26,8 @@ def test_sums_and_smooth_functions_can_have_intervals(text: str) -> None:
     assert traced is not None
     named = dict(zip(traced.names, traced.origins, strict=True))
     assert named["ward"] == KNOWN
-    assert all(each in (KNOWN, NOISY) for each in named.values())
-    assert all(named[name] == NOISY for name in named if name in "abcdn")
+    assert all(each.reason is None for each in named.values())
+    assert all(named[name].noisy for name in named if name in "abcdn")
     assert not traced.chosen
 
 
@@ -134,3 +134,27 @@ def test_stars_are_the_columns_of_the_answer() -> None:
     traced = trace_select("SELECT * FROM answer", COLUMNS)
     assert traced is not None
     assert dict(zip(traced.names, traced.origins, strict=True)) == COLUMNS
+
+
+@pytest.mark.parametrize(
+    ("shown", "counts"),
+    [
+        ("n", False),
+        ("SUM(n)", False),
+        ("SUM(n) / SUM(s) + 1", False),
+        ("SUM(SUM(n)) OVER ()", False),
+        ("COUNT(*)", True),
+        ("AVG(n)", True),
+        ("SUM(1)", True),
+        ("SUM(n) / COUNT(*)", True),
+        ("ROUND(AVG(n) * 2)", True),
+        ("COUNT(*) OVER ()", True),
+        ("n - LAG(n) OVER (ORDER BY ward)", True),
+        ("(SELECT AVG(n) FROM answer)", True),
+        ("CASE WHEN ward = 'A' THEN 1 ELSE AVG(n) END", True),
+    ],
+)
+def test_numbers_that_depend_on_how_many_groups_there_are_are_marked(shown: str, counts: bool) -> None:
+    traced = trace_select(f"SELECT {shown} AS x FROM answer", COLUMNS)
+    assert traced is not None
+    assert traced.origins[0].counts == counts

@@ -42,6 +42,8 @@ SHOWN_ROWS = 20
 _LEAST_PRESENT = 0.975
 """Share of the draws in which a row must be there for an interval."""
 _ALIKE = 1e-9
+_EMPTY = 0.05
+"""Hidden groups seem to have rows if fewer of the draws in which they have none look as they do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +66,13 @@ class SimulatedRows:
     rows: pa.Table
     """All groups that may be shown."""
     columns: Mapping[str, Floats]
-    """Numbers with other noise: one row a draw, one column a group."""
+    """Numbers with other noise, where hidden groups are empty: one row a draw, one column a group."""
     shown: NDArray[np.bool_]
     """Which groups each draw shows."""
+    every: Mapping[str, Floats] | None = None
+    """Numbers of all groups as they were released, with other noise; None where no group is hidden."""
+    missed: bool = False
+    """Whether the hidden groups seem to have rows."""
 
 
 class ComputedAnswer:
@@ -246,10 +252,34 @@ def simulate_rows(
     if noise is None:
         return "its levels have noise in common, which is not drawn again"
     at = np.array(places, dtype=np.intp)
-    if judged:
-        answer = replace(answer, sums=np.where(counted, np.asarray(answer.sums, dtype=np.float64), 0.0))
-    drawn = np.stack([answer.numbers(i)[:, None] + each for i, each in enumerate(noise)])
-    sums = [each[at].T.reshape(-1) for each in drawn]
+    rule = GroupRule.of(plan, answer)
+    every, shown, missed = None, np.ones((draws, at.size), dtype=np.bool_), False
+    kept = answer
+    if judged and rule.tests:
+        released = np.asarray(answer.sums, dtype=np.float64)
+        kept = replace(answer, sums=np.where(counted, released, 0.0))
+        sums = _add_noise(kept, noise).transpose(2, 0, 1)
+        found = rule.choose(sums)
+        some = found.significant.any(axis=-1, keepdims=True)
+        shown = np.where(some, found.significant, found.shown)[:, at]
+        if not counted[at].all():
+            every = _compute_draws(plan, answer, noise, at)
+            alike = rule.weigh_hidden(sums) >= rule.weigh_hidden(released)
+            missed = bool(alike.mean() < _EMPTY)
+    return SimulatedRows(rows, _compute_draws(plan, kept, noise, at), shown, every, missed)
+
+
+def _add_noise(answer: NoisyAnswer, noise: Sequence[Floats]) -> Floats:
+    """Return the sums of an answer with other noise: by sums, cells and draws."""
+    return np.stack([answer.numbers(i)[:, None] + each for i, each in enumerate(noise)])
+
+
+def _compute_draws(
+    plan: QuestionPlan, answer: NoisyAnswer, noise: Sequence[Floats], at: NDArray[np.intp]
+) -> dict[str, Floats]:
+    """Return the numbers of an answer with other noise: one row a draw, one column a group."""
+    draws = noise[0].shape[1]
+    sums = [each[at].T.reshape(-1) for each in _add_noise(answer, noise)]
     laws = tuple(_repeat(law, at, draws) for law in answer.laws)
     cells = at.size * draws
     many = NoisyAnswer(np.array(sums).reshape(len(sums), cells), laws, (), None, cells, answer.rounds)
@@ -259,7 +289,7 @@ def simulate_rows(
             figure = plan.question.figures[name]
             if is_linear(figure):
                 # Noise is added to what is shown: a count that was rounded is the middle of its draws.
-                exact = answer.take(places)
+                exact = answer.take(at.tolist())
                 first = compute_linear(plan, figure, exact)
                 moved = compute_linear(plan, figure, many).reshape(draws, at.size) - first
                 columns[name] = compute_figure(plan, figure, exact) + moved
@@ -267,13 +297,7 @@ def simulate_rows(
             parts = _split(many, at.size, draws) if has_total(figure) else [many]
             numbers = [compute_figure(plan, figure, part).astype(np.float64) for part in parts]
             columns[name] = np.concatenate(numbers).reshape(draws, at.size)
-    shown = np.ones((draws, at.size), dtype=np.bool_)
-    rule = GroupRule.of(plan, answer)
-    if judged and rule.tests:
-        found = rule.choose(drawn.transpose(2, 0, 1))
-        some = found.significant.any(axis=-1, keepdims=True)
-        shown = np.where(some, found.significant, found.shown)[:, at]
-    return SimulatedRows(rows, columns, shown)
+    return columns
 
 
 def _repeat(law: NoiseLaw, places: NDArray[np.intp], draws: int) -> NoiseLaw:
@@ -312,7 +336,8 @@ def compute_sql(
     if traced is None or found.num_columns != len(traced.names):
         return _show_untraced(found, notes)
     if drawn and not isinstance(drawn[0], Refusal):
-        return _Intervals(found, drawn[0], traced, confidence, notes).find()
+        assert not isinstance(rows, str)  # noqa: S101  there is a second text only if noise was drawn
+        return _Intervals(found, drawn[0], traced, rows, confidence, notes).find()
     why = rows if isinstance(rows, str) else "draws of the noise take too much time or memory"
     pairs = list(zip(found.column_names, traced.origins, strict=True))
     labels = tuple(name for name, each in pairs if not each.noisy)
@@ -325,7 +350,7 @@ def _explain_hidden(hidden: int) -> list[str]:
         return []
     groups = "1 group" if hidden == 1 else f"{hidden:,} groups"
     verb = "is" if hidden == 1 else "are"
-    return [f"{groups} without a significant count {verb} left out: r.all_groups().sql(…)"]
+    return [f"{groups} without a significant count {verb} left out as if empty: r.all_groups().sql(…)"]
 
 
 def _show_untraced(found: pa.Table, notes: list[str]) -> ComputedAnswer:
@@ -343,26 +368,48 @@ _DRAW = "draw of the noise"
 
 
 def _list_draws(answer: pa.Table, rows: SimulatedRows) -> pa.Table:
-    """Return the answer as draw 0, and below it the answer with the noise of each draw."""
+    """Return the answer as draw 0, and below it the answer with the noise of each draw.
+
+    Draws of all groups follow, if there are any: first as they were released, then with other noise.
+    """
     import pyarrow as pa
 
-    draws, groups = np.nonzero(rows.shown)
-    columns: dict[str, Any] = {_DRAW: pa.array(draws + 1)}
+    parts = [_number(answer, 0), _fill_draws(answer, rows.rows, rows.columns, rows.shown, 1)]
+    if rows.every is not None:
+        after = len(rows.shown) + 1
+        parts += [
+            _number(rows.rows, after),
+            _fill_draws(answer, rows.rows, rows.every, np.ones_like(rows.shown), after + 1),
+        ]
+    return pa.concat_tables(parts, promote_options="permissive")
+
+
+def _number(answer: pa.Table, place: int) -> pa.Table:
+    import pyarrow as pa
+
+    column = pa.array(np.full(answer.num_rows, place, dtype=np.int64))
+    return pa.table({_DRAW: column, **{name: answer.column(name) for name in answer.column_names}})
+
+
+def _fill_draws(
+    answer: pa.Table, every: pa.Table, numbers: Mapping[str, Floats], shown: NDArray[np.bool_], first: int
+) -> pa.Table:
+    import pyarrow as pa
+
+    draws, groups = np.nonzero(shown)
+    columns: dict[str, Any] = {_DRAW: pa.array(draws + first)}
     for name in answer.column_names:
         kind = answer.schema.field(name).type
-        if name in rows.columns:
-            cells = rows.columns[name][draws, groups]
+        if name in numbers:
+            cells = numbers[name][draws, groups]
             whole = kind == pa.int64() and bool((cells == np.rint(cells)).all())
             if whole:
                 columns[name] = pa.array(cells.astype(np.int64))
             else:
                 columns[name] = pa.array(cells, pa.float64(), mask=np.isnan(cells))
         else:
-            columns[name] = rows.rows.column(name).take(groups)
-    first = {_DRAW: pa.array(np.zeros(answer.num_rows, dtype=np.int64))}
-    drawn = pa.table(columns)
-    exact = pa.table({**first, **{name: answer.column(name) for name in answer.column_names}})
-    return pa.concat_tables([exact.cast(drawn.schema), drawn])
+            columns[name] = every.column(name).take(groups)
+    return pa.table(columns)
 
 
 def _write_draws(text: str) -> str:
@@ -382,13 +429,14 @@ class _Intervals:
         table: pa.Table,
         drawn: pa.Table,
         traced: TracedSelect,
+        rows: SimulatedRows,
         confidence: float,
         notes: list[str],
     ) -> None:
         self._table, self._drawn, self._traced = table, drawn, traced
-        self._level = confidence
+        self._level, self._missed, self._wide = confidence, rows.missed, rows.every is not None
         self._places = np.asarray(drawn.column(0).to_numpy())
-        self._draws = int(self._places.max(initial=0))
+        self._draws = len(rows.shown)
         self._notes = list(notes)
 
     def find(self) -> ComputedAnswer:
@@ -401,12 +449,14 @@ class _Intervals:
             if not each.noisy:
                 continue
             reason = each.reason
+            if reason is None and each.counts and self._missed:
+                reason = "the groups that are left out seem to have rows"
             if reason is None and rows is None:
                 reason = "rows are not told apart by columns without noise"
             if reason is None and str(self._table.schema.field(at).type) not in _NUMBERS:
                 reason = "it is no number"
             if reason is None and rows is not None:
-                found, reason = self._find_ends(at, rows, wanted)
+                found, reason = self._find_ends(at, rows, wanted, wide=self._wide and not each.counts)
                 if found is not None:
                     ends[names[at]] = found
             if reason is not None:
@@ -430,31 +480,42 @@ class _Intervals:
         return (drawn if apart else None), shown
 
     def _find_ends(
-        self, at: int, rows: NDArray[np.intp], wanted: NDArray[np.intp]
+        self, at: int, rows: NDArray[np.intp], wanted: NDArray[np.intp], *, wide: bool
     ) -> tuple[Ends | None, str | None]:
-        """Return the ends of a column in each row of the result, and why it has none in some."""
-        values = np.full((int(rows.max(initial=-1)) + 1, self._draws + 1), np.nan)
+        """Return the ends of a column in each row of the result, and why it has none in some.
+
+        With `wide` the interval also holds that of the same number of all groups, hidden ones included.
+        """
+        count = self._draws + 1
+        values = np.full((int(rows.max(initial=-1)) + 1, 2 * count if self._wide else count), np.nan)
         column = self._drawn.column(at + 1).to_numpy(zero_copy_only=False)
         values[rows, self._places] = np.array(column, dtype=np.float64)
-        exact, draws = values[:, 0], values[:, 1:]
         shown = np.array(self._table.column(at).to_numpy(zero_copy_only=False), dtype=np.float64)
         if wanted.max(initial=-1) >= len(values) or not np.allclose(
-            exact[wanted], shown, rtol=_ALIKE, atol=_ALIKE, equal_nan=True
+            values[wanted, 0], shown, rtol=_ALIKE, atol=_ALIKE, equal_nan=True
         ):
             return None, "draws of the noise do not give the same rows"
-        present = np.isfinite(draws)
-        usable = np.isfinite(exact) & (present.mean(axis=1) >= _LEAST_PRESENT)
+        low, high = self._find_around(values[:, :count])
+        if wide:
+            other = self._find_around(values[:, count:])
+            low, high = np.minimum(low, other[0]), np.maximum(high, other[1])
+        low, high = low[wanted], high[wanted]
+        known = np.isfinite(low)
+        reason = None
+        if not known[np.isfinite(shown)].all():
+            reason = "too few draws of the noise give a number" + (", in some rows" if known.any() else "")
+        return ((low, high) if known.any() else None), reason
+
+    def _find_around(self, values: Floats) -> Ends:
+        """Return the ends around the first column, given what the draws in the others say."""
+        exact, draws = values[:, 0], values[:, 1:]
+        usable = np.isfinite(exact) & (np.isfinite(draws).mean(axis=1) >= _LEAST_PRESENT)
         low, high = self._find_band(exact, draws, usable) if self._traced.chosen else self._find_ranges(draws)
         # Draws lie around the number as it lies around the exact one. Where noise moves it to one side, the
         # exact number lies on the other side.
         low, high = np.minimum(low, 2 * exact - high), np.maximum(high, 2 * exact - low)
         known = usable & np.isfinite(low) & np.isfinite(high)
-        low, high = np.where(known, low, np.nan), np.where(known, high, np.nan)
-        shows = known[wanted]
-        reason = None
-        if not shows[np.isfinite(shown)].all():
-            reason = "too few draws of the noise give a number" + (", in some rows" if shows.any() else "")
-        return ((low[wanted], high[wanted]) if shows.any() else None), reason
+        return np.where(known, low, np.nan), np.where(known, high, np.nan)
 
     def _find_ranges(self, draws: Floats) -> Ends:
         """Return the ends that leave out as many draws as the confidence allows; see the proof note."""

@@ -95,12 +95,22 @@ class GroupRule:
         `sums` has the released sums along the axis before the last, and a column a cell; axes before these
         are simulated answers.
         """
+        found = np.zeros((*sums.shape[:-2], sums.shape[-1]), dtype=np.bool_)
+        chances = self._find_chances(sums)
+        found[..., self.possible] = reject_together(chances, FALSE_DISCOVERIES, dependent=self.dependent)
+        return found
+
+    def _find_chances(self, sums: Floats) -> Floats:
+        """Return for each possible group how likely an empty one has numbers as extreme as its own."""
         chances = [each.chances(sums[..., self.possible]) for each in self.tests]
         # The smallest of several chances counts as often as there are numbers (Bonferroni).
-        least = np.minimum(1.0, len(chances) * np.minimum.reduce(chances))
-        found = np.zeros((*sums.shape[:-2], sums.shape[-1]), dtype=np.bool_)
-        found[..., self.possible] = reject_together(least, FALSE_DISCOVERIES, dependent=self.dependent)
-        return found
+        return np.minimum(1.0, len(chances) * np.minimum.reduce(chances))
+
+    def weigh_hidden(self, sums: Floats) -> Floats:
+        """Return how much speaks for rows in the groups that are not significant, taken together (Fisher)."""
+        chances = np.maximum(self._find_chances(sums), np.finfo(np.float64).tiny)
+        hidden = ~self.find_significant(sums)[..., self.possible]
+        return np.where(hidden, -np.log(chances), 0.0).sum(axis=-1)
 
     def choose(self, sums: Floats) -> ShownGroups:
         """Return the groups that are shown, or that HAVING, ORDER BY and LIMIT choose from."""

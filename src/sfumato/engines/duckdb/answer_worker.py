@@ -96,7 +96,7 @@ def _simplify_column(column: Any) -> Any:
         except pa.ArrowInvalid:
             return column.cast(pa.float64())
     if pa.types.is_integer(kind):
-        return column.cast(pa.int64(), safe=False) if kind != pa.uint64() else column.cast(pa.float64())
+        return column.cast(pa.float64() if kind == pa.uint64() else pa.int64(), safe=False)
     if pa.types.is_floating(kind):
         return column.cast(pa.float64())
     return column

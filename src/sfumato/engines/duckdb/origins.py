@@ -9,7 +9,7 @@ Because : docs/proofs/post-processing.md#sql-over-an-answer
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
@@ -31,6 +31,8 @@ class Origin:
 
     noisy: bool
     reason: str | None = None
+    counts: bool = False
+    """Whether it depends on how many groups there are, as averages do and sums do not."""
 
 
 KNOWN, NOISY = Origin(False), Origin(True)
@@ -80,11 +82,17 @@ class _Rows:
 
 
 def _worst(parts: Iterable[Origin]) -> Origin:
-    noisy, reason = False, None
+    noisy, reason, counts = False, None, False
     for each in parts:
         noisy |= each.noisy
         reason = reason or each.reason
-    return Origin(noisy, reason)
+        counts |= each.counts
+    return Origin(noisy, reason, counts)
+
+
+def _refuse(found: Origin, reason: str) -> Origin:
+    """Return a noisy origin without an interval, for its own reason if it has one."""
+    return replace(found, noisy=True, reason=found.reason or reason)
 
 
 # ---- queries -----------------------------------------------------------------------------------------------
@@ -247,17 +255,18 @@ class _Select:
             return self._of_several(node, found)
         if not found.noisy or type(node) in _SMOOTH:
             return found
-        return Origin(True, found.reason or f"{_describe(node)} of noisy numbers may be biased")
+        return _refuse(found, f"{_describe(node)} of noisy numbers may be biased")
 
     def _of_several(self, node: Any, found: Origin) -> Origin:
         """Return where an aggregate comes from."""
         if self.chosen:
-            return Origin(True, found.reason or CHOSEN)
+            return _refuse(found, CHOSEN)
         # Which groups are significant is noisy as well, so that no aggregate names rows.
         plain = isinstance(node, exp.Sum | exp.Avg | exp.Count) and not isinstance(node.this, exp.Distinct)
-        if not found.noisy or plain:
-            return Origin(True, found.reason)
-        return Origin(True, found.reason or f"{_describe(node)} of noisy numbers is biased")
+        if found.noisy and not plain:
+            return _refuse(found, f"{_describe(node)} of noisy numbers is biased")
+        counts = found.counts or not (found.noisy and isinstance(node, exp.Sum))
+        return replace(found, noisy=True, counts=counts)
 
     def column(self, node: exp.Column) -> Origin:
         name = node.name.casefold()
@@ -280,13 +289,13 @@ class _Select:
         shown += [node.args[name] for name in ("default", "false") if node.args.get(name)]
         found = _worst(map(self.origin, shown))
         if any(self.origin(each).noisy for each in tests):
-            return Origin(True, found.reason or _COMPARED)
+            return _refuse(found, _COMPARED)
         return found
 
     def filtered(self, node: exp.Filter) -> Origin:
         found = self.origin(node.this)
         if self.origin(node.expression.this).noisy:
-            return Origin(True, found.reason or _COMPARED)
+            return _refuse(found, _COMPARED)
         return found
 
     def window(self, node: exp.Window) -> Origin:
@@ -298,17 +307,18 @@ class _Select:
             raise _UntracedError
         found = _worst(map(self.origin, call.iter_expressions()))
         if self.chosen:
-            return Origin(True, found.reason or CHOSEN)
+            return _refuse(found, CHOSEN)
         if sorted_by.noisy:
-            return Origin(True, found.reason or _ORDERED)
+            return _refuse(found, _ORDERED)
         if found.noisy and type(call) not in _WINDOWS:
-            return Origin(True, found.reason or f"{_describe(call)} of noisy numbers is biased")
-        return Origin(True, found.reason)
+            return _refuse(found, f"{_describe(call)} of noisy numbers is biased")
+        counts = found.counts or not (found.noisy and isinstance(call, exp.Sum))
+        return replace(found, noisy=True, counts=counts)
 
     def subquery(self, node: Any) -> Origin:
         inner = _trace_query(node.this, self._tables)
         found = _worst(inner.columns.values())
-        return Origin(True, found.reason or CHOSEN) if inner.chosen else found
+        return _refuse(found, CHOSEN) if inner.chosen else found
 
     def refuse(self, node: Any) -> Origin:
         raise _UntracedError
