@@ -223,7 +223,7 @@ class AutoClip:
 
         question = self._query.question
         shown = {name: change(getattr(question, name)) for name in ("outputs", "having", "order")}
-        text = f"{self._query.text} clip from {format_number(low)} to {format_number(high)}"
+        text = f"clip from {format_number(low)} to {format_number(high)}: {self._query.text}"
         return replace(question, **shown), text
 
     def _require_affordable(self) -> None:
