@@ -76,6 +76,30 @@ def test_tuning_keeps_its_price(tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::sfumato.errors.StewardWarning")
+def test_a_clip_in_a_release_keeps_its_price(tmp_path: Path) -> None:
+    """Counts and the clipped question cost the requested ε together, for the largest values."""
+    lab, unit = sf.create(tmp_path / "lab"), sf.Unit("who", max_rows=50)
+    columns = {"cost": sf.between(-100, 1000), "ward": sf.one_of("A", "B", "C")}
+    for name, source in (("full", FULL), ("rest", REST)):
+        lab.register(name, source, unit=unit, columns=columns, budget=sf.Budget(epsilon=1000))
+    session = lab.session()
+    for sql in (
+        "SELECT SUM(cost) AS s FROM {table}",
+        "SELECT ward, AVG(cost * cost) AS s FROM {table} GROUP BY ward",
+        "SELECT STDDEV(x) AS s FROM (SELECT who, SUM(cost) AS x FROM {table} GROUP BY who)",
+    ):
+
+        def ask(table: str, sql: str = sql) -> str:
+            asked = session.sql(sql.format(table=table))
+            release = asked.release(epsilon=2, clip="auto")
+            return f"{release.to_arrow().to_pydict()} {release.caveats[-1].split('ledger')[0]}"
+
+        found = audit.replay(ask, [("full", "rest")], claim=2)
+        assert found.finding is None, sql
+        assert found.reached > 0.3, sql
+
+
+@pytest.mark.filterwarnings("ignore::sfumato.errors.StewardWarning")
 def test_a_copy_with_half_the_noise_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lab, honest = sf.create(tmp_path / "lab"), LaplaceNoise.release_for
 

@@ -59,6 +59,12 @@ tune_option = click.option(
     help="ε for picking first which rows and groups of a unit count, privately, so that the error is least.",
 )
 
+clip_option = click.option(
+    "--clip",
+    type=click.Choice(["auto"]),
+    help="Clip the values that are summed to ends that are chosen privately, for a tenth of ε.",
+)
+
 
 @click.command()
 @click.argument("sql", nargs=-1, required=True)
@@ -66,6 +72,7 @@ tune_option = click.option(
 @analyst_option
 @spend_options
 @tune_option
+@clip_option
 @click.option("--rows", type=int, help="Assumed rows per group, for the expected error of averages.")
 @as_json
 def quote(
@@ -74,6 +81,7 @@ def quote(
     analyst: str | None,
     rows: int | None,
     tune: float | None,
+    clip: str | None,
     as_json: bool,
     spend: dict[str, Any],
 ) -> None:
@@ -84,6 +92,7 @@ def quote(
     """
     session = sf.open(folder).session(analyst)
     given = {"n": rows} if rows else None
+    spend = _with_clip(spend, clip, tune)
     if tune is None:
         asked = session.sql(sql[0]) if len(sql) == 1 else session.ask_together(sql)
         show(asked.quote(given=given, **spend), as_json)
@@ -138,6 +147,7 @@ def tune(
 @analyst_option
 @spend_options
 @tune_option
+@clip_option
 @click.option("--key", help="Idempotency key: retries with the same key are charged once.")
 @click.option("--plot", help="Also save a chart of the answer to this .png, .svg, .html or .json file.")
 @click.option("--all-groups", is_flag=True, help="Also show groups whose numbers are not significant.")
@@ -152,6 +162,7 @@ def ask(
     all_groups: bool,
     then: str | None,
     tune: float | None,
+    clip: str | None,
     as_json: bool,
     spend: dict[str, Any],
 ) -> None:
@@ -163,7 +174,7 @@ def ask(
     """
     # The path is checked first, so that no answer is paid for and then not drawn.
     target = None if plot is None else sf.viz.check_target(plot)
-    session = sf.open(folder).session(analyst)
+    session, spend = sf.open(folder).session(analyst), _with_clip(spend, clip, tune)
     if tune is not None:
         question = _tune_first(_find_single(session, sql), tune, spend)
     elif len(sql) > 1:
@@ -180,6 +191,15 @@ def ask(
     show(found, as_json)
     if target is not None:
         found.plot().save(target)
+
+
+def _with_clip(spend: dict[str, Any], clip: str | None, tune: float | None) -> dict[str, Any]:
+    """Return the spend with clip="auto", if that was typed. A question has bounds of one kind."""
+    if clip is None:
+        return spend
+    if tune is not None:
+        raise click.UsageError("--clip and --tune are two ways to bound a question: use one of them")
+    return {**spend, "clip": clip}
 
 
 def _ask_together(releases: tuple[Release, ...], target: Path | None, as_json: bool) -> None:

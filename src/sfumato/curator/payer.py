@@ -52,6 +52,8 @@ class Spending(TypedDict, total=False):
     error: dict[str, Number]
     given: dict[str, int] | None
     """Public guesses that only expected errors use, such as {"n": 1000} for the rows of a group."""
+    clip: str | None
+    """"auto" if a part of ε pays for the ends that values of a single question are clipped to."""
 
 
 class LabAccess(Protocol):

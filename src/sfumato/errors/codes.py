@@ -150,7 +150,7 @@ CODES: dict[str, str] = {
     "SF-B101": "Not enough of the population's budget is left for this question. Spend less, or ask something that was released before, which is free. A budget is never refilled.",
     "SF-B102": "Not enough of the analyst's quota is left for this question. The steward may grant more; the population's budget is the limit for everyone.",
     "SF-B104": "The oracle has answered all the questions its ε was divided among. Make a new one, which is charged separately.",
-    "SF-B105": "Picking bounds for a question and the question itself are two charges. Both were priced first, and what is left does not pay for both, so neither was charged. Spend less on one of them, or ask without tuning. The check is made where it is known what the question will cost: with for_epsilon, with `sfumato ask --tune`, and on the Ask page.",
+    "SF-B105": 'Picking bounds for a question, by tuning or by clip="auto", and the question itself are two charges. Both were priced first, and the remaining budget does not pay for both, so neither was charged. Spend less on one of them, or ask without tuning. The check is made where it is known what the question will cost: with for_epsilon, with `sfumato ask --tune`, and on the Ask page.',
     "SF-B110": "Of this budget nothing is left that would pay for the numbers of the plan, however much noise they have. Gaussian noise needs a δ in the budget.",
     "SF-B103": "The analyst has no quota in this lab, so nothing can be charged to them. The steward can grant one.",
     # the catalog
@@ -319,6 +319,7 @@ CODES: dict[str, str] = {
     "SF-Q226": "Only questions whose answer is one table of noisy numbers are asked together. top(), distance(), curve() and lists of declared values are asked by themselves.",
     "SF-Q227": "Questions that are asked together are paid for by one session. Make all of them with the session that asks.",
     "SF-Q228": "Numbers that are asked together are computed from all that is measured. Here some have so much less noise than others, or are so nearly the same, that the others would be lost in rounding. Ask the questions one by one. Nothing was charged.",
+    "SF-Q229": 'With clip="auto", a tenth of ε pays for counts of units by value, from which both ends of a clip follow, and the rest pays for the question. That is for one question whose sums, averages, deviations and variances are of one expression, paid for with epsilon, or epsilon and delta. Clip several expressions in SQL, each by LEAST(GREATEST(x, low), high).',
     "SF-Q220": "A cumulative curve keeps every sum of its tree, so it has at most 1,024 points. Ask for fewer, or for QUANTILE(x, 0.9), which chooses among all values.",
     # noise
     "SF-N201": "Noise scales lie between 1/1000 and 2^48 grid steps. Far smaller means hardly any privacy, far larger hardly any answer.",

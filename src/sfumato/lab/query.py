@@ -18,7 +18,7 @@ from sfumato.curator.plan.plan import price_question
 from sfumato.curator.plan.resolved import ResolvedQuestion
 from sfumato.curator.plan.spend import PureSpend, prefers_shape
 from sfumato.curator.question.measurement import ContributionLimits
-from sfumato.errors import PolicyError
+from sfumato.errors import PolicyError, UsageError
 from sfumato.errors.numbers import format_typed
 from sfumato.lab.bounds.advice import AdvisedError, Repricing
 from sfumato.lab.bounds.row_ranks import ranks_all_rows, unbounded_ranks_error
@@ -28,12 +28,14 @@ from sfumato.privacy.exact import parse_exact, parse_positive, parse_whole
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from sfumato.curator.answers.quote import Quote
     from sfumato.curator.catalog.catalog import CatalogContents
     from sfumato.curator.payer import Payer, Spending
     from sfumato.curator.plan.caveats import Caveat
     from sfumato.curator.plan.plan import QuestionPlan
     from sfumato.curator.plan.spend import Spend
     from sfumato.curator.question.measurement import Question
+    from sfumato.lab.bounds.clipping import AutoClip
     from sfumato.lab.bounds.paying import Tuning
     from sfumato.lab.bounds.tuning import PickedBounds
     from sfumato.ledger import Released
@@ -45,7 +47,7 @@ class Query(Measure[Release]):
 
     def __init__(self, payer: Payer, question: Question, text: str, notes: tuple[Caveat, ...] = ()) -> None:
         self._notes = notes
-        super().__init__(payer, text, self.plan, self._answer, self._expect_error)
+        super().__init__(payer, text, self.plan, self._answer, self.expect_error)
         self.question = question
         self._known: tuple[CatalogContents, ResolvedQuestion] | None = None
         # What no price could answer is refused now, while the text is before its author's eyes.
@@ -53,15 +55,27 @@ class Query(Measure[Release]):
         require_numbers(resolved)
         resolved.require_answerable()
 
+    def quote(self, **spending: Unpack[Spending]) -> Quote:
+        """Return price and expected error, from public facts only.
+
+        Name the price in one way: epsilon, epsilon and delta, rho, a share of the budget, or a target error
+        such as {"n": 25}. `given` guesses n, the rows of a group, for the error of averages. With
+        clip="auto", a tenth of ε pays for the ends that summed values are clipped to.
+        """
+        auto, spending = self._read_clip(spending)
+        return self._quote(spending) if auto is None else auto.quote()
+
     def release(
         self, *, key: str | None = None, include_empty: bool = False, **spending: Unpack[Spending]
     ) -> Release:
         """Charge, then answer. The same question released before comes back for free.
 
         Say what to spend as in `quote`. With a `key`, a retry gives the same answer for one charge, and never
-        another question's. With `include_empty`, groups are shown whether they are significant or not.
+        another question's. With `include_empty`, groups are shown whether they are significant or not. With
+        clip="auto", summed values are clipped to ends that are chosen privately for a tenth of ε.
         """
-        found = self._pay(key, spending)
+        auto, spending = self._read_clip(spending)
+        found = self._pay(key, spending) if auto is None else auto.release(key)
         return found.all_groups() if include_empty else found
 
     def bounded(self, *, groups: int = 1, rows: int = 1) -> Query:
@@ -138,6 +152,9 @@ class Query(Measure[Release]):
 
     def find_answer(self, **spending: Unpack[Spending]) -> Release | None:
         """Return the answer that was kept for this question at this spend, if any; this never charges."""
+        auto, spending = self._read_clip(spending)
+        if auto is not None:
+            return auto.find_answer()
         plan = self.plan(spending)
         kept = find_kept(self._payer.lab.ledger, plan) if self._payer.was_answered(plan) else None
         return None if kept is None else self._answer(plan, kept)
@@ -149,8 +166,29 @@ class Query(Measure[Release]):
             raise unbounded_ranks_error()
         return replace(plan, bias=(*plan.bias, *self._notes)) if self._notes else plan
 
+    def ask_instead(self, question: Question, text: str, *notes: Caveat) -> Query:
+        """Return a query for another question, with these caveats besides those of this one."""
+        return Query(self._payer, question, text, (*self._notes, *notes))
+
     def __repr__(self) -> str:
         return f"Query({self._text!r}); .quote(epsilon=…) prices it, .release(epsilon=…) pays and answers"
+
+    def _read_clip(self, spending: Spending) -> tuple[AutoClip | None, Spending]:
+        """Return the choice of ends if the spend has clip="auto", and the spend without it."""
+        rest = cast("Spending", {name: value for name, value in spending.items() if name != "clip"})
+        said = spending.get("clip")
+        if said is None:
+            return None, rest
+        if said != "auto":
+            raise UsageError(
+                "SF-Q229",
+                'clip is "auto" or left out.',
+                got=repr(said),
+                try_='clip="auto", or q.clipped(100)',
+            )
+        from sfumato.lab.bounds.clipping import AutoClip
+
+        return AutoClip(self, rest), rest
 
     def _price(self, spending: Spending) -> QuestionPlan:
         resolved = self._resolve()
@@ -177,9 +215,13 @@ class Query(Measure[Release]):
             )
         return plan, self._payer.pay(plan, f"{self._text} (refined)", key)
 
-    def _expect_error(self, plan: QuestionPlan, spending: Spending) -> AdvisedError:
+    def expect_error(self, plan: QuestionPlan, spending: Spending) -> AdvisedError:
+        """Return the expected error at this spend, with advice on bounds and prices."""
+        from sfumato.lab.bounds.clipping import AutoClip
+
         noise = QuestionError(plan, check_given(spending.get("given")))
-        return AdvisedError(noise, self._text, self._payer.lab.table, self._reprice(plan, spending))
+        repricing, auto = self._reprice(plan, spending), AutoClip.of(self, spending)
+        return AdvisedError(noise, self._text, self._payer.lab.table, repricing, auto)
 
     def _reprice(self, plan: QuestionPlan, spending: Spending) -> Repricing | None:
         """Return how the same question is priced at another amount of what was typed."""
@@ -217,7 +259,8 @@ class TunedQuery(Query):
         return f"{self.picked} ({self.picked.bias})\n{super().__repr__()}"
 
     def _expect_tuned_error(self, plan: QuestionPlan, spending: Spending) -> TunedError:
-        return TunedError(self._expect_error(plan, spending), self.picked)
+        said = ("bounds", str(self.picked)), ("bias", self.picked.bias)
+        return TunedError(self.expect_error(plan, spending), said)
 
 
 def require_query(found: object) -> Query:

@@ -6,7 +6,7 @@ are exact. Nothing here decides anything about privacy.
 
 import math
 from fractions import Fraction
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field, StrictFloat, StrictInt, StrictStr
 
@@ -84,6 +84,7 @@ class SpendBody(WireBody):
     risk: ExactNumber | None = None
     error: dict[str, ExactNumber] | None = Field(None, max_length=100)
     given: dict[str, StrictInt] | None = Field(None, max_length=10)
+    clip: Literal["auto"] | None = None
 
 
 class QuoteRequestBody(WireBody):
@@ -205,7 +206,7 @@ def parse_spending(spend: SpendBody) -> "Spending":
         if isinstance(value, dict) and name == "error":
             typed[name] = {key: parse_number(each) for key, each in value.items()}
         elif value is not None:
-            typed[name] = value if name == "given" else parse_number(value)
+            typed[name] = value if name in ("given", "clip") else parse_number(value)
     return cast("Spending", typed)
 
 

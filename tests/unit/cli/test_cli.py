@@ -101,11 +101,27 @@ def test_tuning_is_priced_charged_once_and_asked_with(tmp_path: Path) -> None:
     assert "Estimated bias: about" in answer.stdout
     left = _json(run("budget", "--lab", folder, "--json"))
     assert left["population:patient_id"]["left_epsilon"] == 1.75  # type: ignore[index]
+    clipped = (
+        "SELECT AVG(cost * age) AS c FROM visits",
+        "--lab",
+        folder,
+        "--epsilon",
+        "0.5",
+        "--clip",
+        "auto",
+    )
+    assert "chosen privately, for ε = 0.05 of the price" in run("quote", *clipped).stdout
+    assert _json(run("budget", "--lab", folder, "--json")) == left
+    (said,) = (each for each in _json(run("ask", *clipped, "--json"))["bias"] if "clipped" in each)  # type: ignore[index]
+    assert said.startswith("Values of c are clipped to ")
+    left = _json(run("budget", "--lab", folder, "--json"))
+    assert left["population:patient_id"]["left_epsilon"] == 1.25  # type: ignore[index]
+    assert run("ask", *clipped, "--tune", "0.1").exit_code == 2
     short = run(
-        "ask", "SELECT COUNT(*) AS n FROM visits", "--lab", folder, "--tune", "0.25", "--epsilon", "1.6"
+        "ask", "SELECT COUNT(*) AS n FROM visits", "--lab", folder, "--tune", "0.25", "--epsilon", "1.1"
     )
     assert short.exit_code == 3
-    assert "--epsilon 1.5 or less for the question" in short.stderr
+    assert "--epsilon 1 or less for the question" in short.stderr
     assert _json(run("budget", "--lab", folder, "--json")) == left
     moved = run("table", "advance", "visits", source, "--lab", folder, "--max-rows", "choose:0.5")
     assert moved.exit_code == 0, moved.output
@@ -134,7 +150,7 @@ def test_tuning_is_priced_charged_once_and_asked_with(tmp_path: Path) -> None:
     ):
         assert run(*wrong).exit_code == code, wrong
     left = _json(run("budget", "--lab", folder, "--json"))
-    assert left["population:patient_id"]["left_epsilon"] == 1.25  # type: ignore[index]
+    assert left["population:patient_id"]["left_epsilon"] == 0.75  # type: ignore[index]
 
 
 def test_what_is_published_is_charged_once_and_read_for_nothing(lab: str) -> None:

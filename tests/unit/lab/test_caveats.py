@@ -10,6 +10,7 @@ import ast
 import inspect
 from collections.abc import Callable
 from datetime import date
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -213,6 +214,31 @@ def _(folder: Path) -> None:
     each = session.sql("SELECT ward, SUM(cost) AS s FROM t GROUP BY ward").clipped(15, groups=3)
     found = ask(each, Caveat("What one who adds is clipped to 15 in each group"))
     assert [row["s"] for row in found if row["ward"]] == [15 + 10, 15, 15]
+
+
+@measures(caveats.clipped_values)
+def _(folder: Path) -> None:
+    """Of 4,000 units 40 have a value beyond the end, as noisy counts say, and count as the end."""
+    rows = {"who": list(range(4000)), "x": [7] * 3960 + [900] * 40, "y": [1] * 4000}
+    whole = sf.between(0, 1000, step=1)
+    query = make_lab(folder, rows, {"x": whole, "y": whole}).session().sql("SELECT SUM(x * y) AS s FROM t")
+    with without_noise():
+        release = query.release(epsilon=1, clip="auto")
+    entry, outside = release.receipt.entry - 2, "below 0 ± 101, above 40 ± 93 of 4,000"
+    said = caveats.clipped_values("s", Fraction(0), Fraction(200), outside, Fraction(1, 10), entry)
+    assert said in release.caveats
+    assert release.to_arrow()["s"].to_pylist() == [7 * 3960 + 200 * 40]
+
+
+@measures(caveats.hidden_values)
+def _(folder: Path) -> None:
+    rows = {"who": list(range(10)), "x": [7] * 10, "y": [1] * 10}
+    whole = sf.between(0, 1000, step=1)
+    query = make_lab(folder, rows, {"x": whole, "y": whole}).session().sql("SELECT SUM(x * y) AS s FROM t")
+    with without_noise():
+        release = query.release(epsilon=0.01, clip="auto")
+    assert caveats.hidden_values(Fraction(1, 1000), release.receipt.entry - 2) in release.caveats
+    assert release.to_arrow()["s"].to_pylist() == [70]
 
 
 @measures(caveats.estimated_bias)

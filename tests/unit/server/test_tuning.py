@@ -135,6 +135,24 @@ def test_a_sum_is_clipped_over_http(served: LoopbackClinic, remote: RemoteSessio
         remote.sql(SUM).clipped(5).bounded(rows=1).quote(epsilon=1)
 
 
+def test_values_are_clipped_over_http_as_in_the_lab(served: LoopbackClinic, remote: RemoteSession) -> None:
+    """The quote, both charges, the answer read again and a refined one, whichever session asks first."""
+    sql, spend = "SELECT AVG(cost * age) AS c FROM visits", {"epsilon": 10, "clip": "auto"}
+    far, local = remote.sql(sql), served.lab.session("ada").sql(sql)
+    assert "chosen privately, for ε = 1 of the price" in str(far.quote(**spend))
+    before = served.lab.ledger.verify().charges
+    release = far.release(**spend)
+    assert served.lab.ledger.verify().charges == before + 2
+    assert release.to_arrow() == local.release(**spend).to_arrow()
+    assert any(each.startswith("Values of c are clipped to 0 to") for each in release.caveats)
+    assert far.quote(**spend).free
+    assert release.refine(epsilon=0.5).receipt.charged == "ε = 0.5"
+    with pytest.raises(SfumatoError, match="SF-Q229"):
+        remote.sql("SELECT COUNT(*) AS n FROM visits").release(**spend)
+    with pytest.raises(SfumatoError, match="SF-W"):
+        far.release(epsilon=0.5, clip="all")
+
+
 def test_bounds_are_chosen_when_a_table_is_sent(clinic: ServedClinic, tmp_path: Any) -> None:
     import pyarrow.parquet as pq
 

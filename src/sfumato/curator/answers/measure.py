@@ -43,10 +43,14 @@ class Measure(Generic[Answer]):
         Say what to spend in one way: epsilon, epsilon and delta, rho, share of the budget, or the error
         wished for, such as {"n": 25}. `given` guesses n, the rows of a group, for the error of averages.
         """
+        return self._quote(spending)
+
+    def _quote(self, spending: Spending) -> Quote:
+        """Return price and expected error for `quote`, whose caller is the one that is warned."""
         plan = self._make_plan(spending)
         quote = Quote(plan, self._payer.standing(plan), self._error(plan, spending))
         if quote.warning:
-            warnings.warn(quote.warning, PrivacyWarning, stacklevel=2)
+            warnings.warn(quote.warning, PrivacyWarning, stacklevel=3)
         return quote
 
     def release(self, *, key: str | None = None, **spending: Unpack[Spending]) -> Answer:

@@ -187,7 +187,7 @@ def compute_interval(plan: QuestionPlan, figure: Figure, noisy: NoisyAnswer, con
 
     For modes and dates nothing is known as a number, and for what is computed from quantiles neither.
     """
-    if plan.is_empty and not is_linear(figure):
+    if plan.is_empty:
         shown = compute_figure(plan, figure, noisy)
         return shown, shown
     if isinstance(figure, Rounded):

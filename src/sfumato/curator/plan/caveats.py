@@ -107,6 +107,24 @@ def clipped_units(unit: str | None, limit: Fraction, *, grouped: bool) -> Caveat
     return Caveat(f"What one {unit} adds is clipped to {format_number(limit, 12)}{each}")
 
 
+def clipped_values(
+    name: str, low: Fraction, high: Fraction, outside: str, epsilon: Fraction, entry: int
+) -> Caveat:
+    """Name the ends that clip="auto" chose for the values of a column, and the units outside."""
+    chosen = f"chosen privately (ε = {format_number(epsilon, 6)}, ledger entry {entry})"
+    return Caveat(
+        f"Values of {name} are clipped to {show_ends(low, high)}, {chosen}; units outside: {outside}"
+    )
+
+
+def hidden_values(epsilon: Fraction, entry: int) -> Caveat:
+    """Explain that clip="auto" found no ends, because no count of units stands out of the noise."""
+    return Caveat(
+        f"Values are not clipped: noise hides them all at ε = {format_number(epsilon, 6)} "
+        f"(ledger entry {entry})"
+    )
+
+
 def estimated_bias(bias: str) -> Caveat:
     """Say what the picked bounds of a tuned question leave out, as noisy counts estimate it."""
     return Caveat(f"Estimated bias: {bias}")
@@ -148,6 +166,11 @@ def limited_ticks(unit: str, ticks: int, rows: int, apart: int) -> Caveat:
 def limited_visits(unit: str, times: int) -> Caveat:
     """Say how often someone can come again in a stream of people who leave."""
     return Caveat(f"Each {unit} comes at most {times} time{'s' * (times > 1)}")
+
+
+def show_ends(low: Fraction, high: Fraction) -> str:
+    """Return two ends of a clip as text."""
+    return f"{format_number(low, 6)} to {format_number(high, 6)}".replace("-", "−")
 
 
 # ---- which of them apply -----------------------------------------------------------------------------------

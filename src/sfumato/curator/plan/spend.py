@@ -237,6 +237,10 @@ def _parse_amounts(amounts: Mapping[str, Any], needs: Needs, allowed: Callable[[
             return _for_keys(needs, _by_risk(amounts["risk"]))
         case ["share"]:
             return _share(allowed(), parse_exact(amounts["share"], "share"), needs)
+    if "clip" in amounts:
+        raise UsageError(
+            "SF-Q229", "Only a single query is clipped automatically.", try_="release(…) without clip"
+        )
     raise UsageError(
         "SF-N109",
         "Say how much to spend, in one way.",

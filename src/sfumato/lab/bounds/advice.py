@@ -1,12 +1,11 @@
 """What a quote says beside the error of each number: bounds that nobody chose, and answers that say nothing.
 
-Everything here follows from public facts. Bounds are *chosen* if they were declared, or if the question clips
-to them; those that follow from an expression of several columns may be far wider than what its values are.
+Everything here follows from public facts.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -27,26 +26,17 @@ from sfumato.curator.question.measurement import (
     VarianceOf,
     list_aggregates,
 )
-from sfumato.curator.question.relation import (
-    Alias,
-    Case,
-    Extension,
-    Filter,
-    FunctionCall,
-    GroupByUnit,
-    IsNull,
-    Join,
-    Literal,
-    Name,
-    Negation,
-    Projection,
-    UnitAggregate,
-    UnitWindow,
-)
 from sfumato.engines.program import CountedValues
 from sfumato.engines.rows import Bounded, Computed, Ordered, PerUnit, Scan, UnitSizes
 from sfumato.errors import SfumatoError
 from sfumato.errors.numbers import format_bound, format_decimal, format_error, format_number, format_typed
+from sfumato.lab.bounds.derived_bounds import (
+    clip_expression,
+    has_chosen_ends,
+    list_arguments,
+    propose_ends,
+)
+from sfumato.privacy.bound_choice import QUESTIONS_EACH
 from sfumato.privacy.exact import parse_exact
 from sfumato.queries.clips import spell_clipped
 
@@ -56,8 +46,8 @@ if TYPE_CHECKING:
     from sfumato.curator.plan.plan import QuestionPlan
     from sfumato.curator.plan.resolved import Tables
     from sfumato.curator.question.measurement import Figure
-    from sfumato.curator.question.relation import Expression, Relation
     from sfumato.engines.rows import Rows
+    from sfumato.lab.bounds.clipping import AutoClip
 
 _CONFIDENCE = 0.95
 _WHOLE = 0.99
@@ -88,6 +78,8 @@ class AdvisedError:
     """The question as it was typed."""
     tables: Tables
     repricing: Repricing | None = None
+    auto: AutoClip | None = None
+    """What clip="auto" would choose, if it can be used."""
 
     def half_widths(self, confidence: float) -> dict[str, float | None]:
         """Return half the width of each number's interval."""
@@ -146,27 +138,35 @@ class AdvisedError:
             (f"bounds of {name}", self._describe_bounds(name, figure, aggregate, part))
             for name, figure in question.figures.items()
             for aggregate in list_aggregates(figure)
-            for part in _list_arguments(aggregate)
-            if not all(_has_chosen_ends(getattr(aggregate, part), question.relation))
+            for part in list_arguments(aggregate)
+            if not all(has_chosen_ends(getattr(aggregate, part), question.relation))
         ]
 
     def _describe_bounds(self, name: str, figure: Figure, aggregate: Any, part: str) -> str:
         of, source = getattr(aggregate, part), self.noise.plan.resolved.source
         low, high = aggregate_range(MeanOf(of), list_summands(MeanOf(of), source)[:1])
         said = f"{_show(low)} to {_show(high)}, derived from the expression and not declared"
-        least, most = _propose_ends(parse_exact(low, "low"), parse_exact(high, "high"))
+        least, most = propose_ends(parse_exact(low, "low"), parse_exact(high, "high"))
         present = lower_expression(of, source.scope).present
-        clipped = replace(aggregate, **{part: _clip(of, least, most, present)})
+        clipped = replace(aggregate, **{part: clip_expression(of, least, most, present)})
         share = self._find_share(figure, aggregate, clipped)
         if share < _WORTH:
             return said
         spelled = spell_clipped(self.text, name, _write(least), _write(most), present=present)
         typed = spelled or f"LEAST(GREATEST(…, {_write(least)}), {_write(most)})"
         ends = f"{_show(float(least))} to {_show(float(most))}"
+        auto = ' clip="auto" chooses other bounds privately, for a tenth of ε.' if self._offers(share) else ""
         return (
-            f"{said}. If values lie from {ends}, {format_decimal(share * 100, 0)} "
+            f"{said}.{auto} If values lie from {ends}, {format_decimal(share * 100, 0)} "
             f"% of the error goes with {typed}"
         )
+
+    def _offers(self, share: float) -> bool:
+        """Return whether clip="auto" is expected to lower the error, of which a clip removes a share."""
+        if self.auto is None or 1 - (1 - share) / (1 - 1 / QUESTIONS_EACH) < _WORTH:
+            return False
+        rows = _find_most_rows(self.noise)
+        return rows is None or self.auto.count_least_seen() < rows
 
     def _find_share(self, figure: Figure, aggregate: Any, clipped: Any) -> float:
         """Return which share of the error is gone if an aggregate is replaced by one of clipped values."""
@@ -251,98 +251,6 @@ def _is_of_one_table(rows: Rows) -> bool:
         case Bounded(inner) | Computed(inner) | Ordered(inner) | PerUnit(inner):
             return _is_of_one_table(inner)
     return False
-
-
-# ---- which bounds are chosen -------------------------------------------------------------------------------
-
-
-def _list_arguments(aggregate: object) -> list[str]:
-    """Return the fields of an aggregate whose bounds its noise follows from."""
-    if isinstance(aggregate, ChosenAggregate) or not isinstance(
-        aggregate, SumOf | MeanOf | VarianceOf | CovarianceOf
-    ):
-        return []
-    return [each.name for each in fields(aggregate) if each.name in ("of", "other")]
-
-
-def _has_chosen_ends(node: Any, relation: Relation | None) -> tuple[bool, bool]:
-    """Return whether the lower and the upper bound of an expression were declared or clipped to.
-
-    A function of one column has the range that follows from the column's, and no wider one.
-    """
-    match node:
-        case Name():
-            return _follow_name(node, relation)
-        case FunctionCall("least" | "greatest" as function, arguments):
-            parts = [_has_chosen_ends(each, relation) for each in arguments if not isinstance(each, Literal)]
-            clips = len(parts) < len(arguments)
-            low, high = all(low for low, _ in parts), all(high for _, high in parts)
-            return (low, high or clips) if function == "least" else (low or clips, high)
-        case FunctionCall(_, arguments):
-            columns = [each for each in arguments if not isinstance(each, Literal)]
-            if len(columns) > 1:
-                return False, False
-            return _has_chosen_ends(columns[0], relation) if columns else (True, True)
-        case Case(branches, otherwise):
-            ends = [_has_chosen_ends(each, relation) for each in (*(then for _, then in branches), otherwise)]
-            return all(low for low, _ in ends), all(high for _, high in ends)
-        case UnitAggregate(figure, of):
-            # A total is of as many rows as a unit may have.
-            chosen = of is None or figure == "count"
-            return (
-                (False, False)
-                if figure == "sum"
-                else (True, True)
-                if chosen
-                else _has_chosen_ends(of, relation)
-            )
-        case UnitWindow(_, of):
-            return (True, True) if of is None else _has_chosen_ends(of, relation)
-    return True, True
-
-
-def _follow_name(name: Name, relation: Relation | None) -> tuple[bool, bool]:
-    """Return whether the ends of a column are chosen: declared, or those of what a subquery computes."""
-    match relation:
-        case Filter(of) | Alias(of):
-            return _follow_name(name, of)
-        case Projection(of, columns) | Extension(of, columns) | GroupByUnit(of, _, columns):
-            computed = next((each for own, each in columns if own.casefold() == name.column.casefold()), None)
-            if computed is not None and computed != name:
-                return _has_chosen_ends(computed, of)
-            return _follow_name(name, of)
-        case Join(left, right):
-            ends = [_follow_name(name, side) for side in (left, right)]
-            return all(low for low, _ in ends), all(high for _, high in ends)
-    return True, True
-
-
-# ---- clips that are proposed -------------------------------------------------------------------------------
-
-
-def _propose_ends(low: Fraction, high: Fraction) -> tuple[Fraction, Fraction]:
-    """Return round ends around a tenth of a range, on the side of it that is nearer to zero."""
-    if low < 0 < high:
-        end = _round_up(max(-low, high) / 10)
-        return max(low, -end), min(high, end)
-    width = _round_up((high - low) / 10)
-    return (low, min(high, low + width)) if low >= 0 else (max(low, high - width), high)
-
-
-def _round_up(number: Fraction) -> Fraction:
-    """Return the least of 1, 2, 5, 10, 20, … and of their decimal fractions that is not below a number."""
-    power = Fraction(1)
-    while power > number:
-        power /= 10
-    while power * 10 <= number:
-        power *= 10
-    return next(power * step for step in (1, 2, 5, 10) if power * step >= number)
-
-
-def _clip(of: Expression, low: Fraction, high: Fraction, present: bool) -> Expression:
-    """Return an expression within these ends, missing where it is: LEAST and GREATEST pass over that."""
-    clipped = FunctionCall("least", (FunctionCall("greatest", (of, Literal(low))), Literal(high)))
-    return clipped if present else Case(((Negation(IsNull(of)), clipped),))
 
 
 def _write(end: Fraction) -> str:

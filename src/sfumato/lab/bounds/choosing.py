@@ -29,7 +29,7 @@ from sfumato.lab.analysts import GrantedLab
 from sfumato.privacy.units import Unit
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from sfumato.curator.catalog.catalog import Table
     from sfumato.curator.catalog.schema_file import Schema
@@ -94,28 +94,50 @@ class ValuesChoice:
         """Return both bounds and how many units lie outside, in words; None where noise hides all units."""
         ends = list_value_candidates(self.unbounded)
         # A missing value is in the last cell, and is no value.
-        cells, middle = tuple(counts[: len(ends)]), len(ends) // 2
-        upward, downward = NoisyTail(cells, noise), NoisyTail(cells[::-1], noise)
-        firsts = [at if at < middle else at + 1 for at in range(len(ends))]
-        high, low = (
-            tail.pick_candidate(firsts, self._allow(tail.units), middle) for tail in (upward, downward)
-        )
-        if high is None or low is None:
+        found = pick_ends(ends, tuple(counts[: len(ends)]), noise, self._allow)
+        if found is None:
             return None
-        lowest, highest = sorted((len(ends) - 1 - low, high))
-        if lowest == highest:  # all values are in one cell, such as zero
-            highest, lowest = min(highest + 1, len(ends) - 1), lowest - (highest == len(ends) - 1)
-        bound = self.unbounded.bounded_by(ends[lowest], ends[highest])
-        beyond = (
-            f"below {downward.describe_beyond(firsts[low])}, "
-            f"above {upward.describe_beyond(firsts[high])} of {upward.units:,}"
-        )
-        return (bound.low, bound.high), beyond
+        bound = self.unbounded.bounded_by(found.low, found.high)
+        return (bound.low, bound.high), found.beyond
 
     def _allow(self, units: int) -> float:
         """Return how many units may lie beyond one end: never so many that the ends could cross."""
         both = self.choice.count_allowed(units)
         return min(both if self.choice.keep is None else both / 2, max(units, 0) / 4)
+
+
+@dataclass(frozen=True, slots=True)
+class PickedEnds:
+    """Two candidates between which most units have their values."""
+
+    low: Fraction
+    high: Fraction
+    beyond: str
+    """The noisy number of units outside, as text."""
+
+
+def pick_ends(
+    ends: Sequence[Fraction], counts: tuple[int, ...], noise: Noise, allow: Callable[[int], float]
+) -> PickedEnds | None:
+    """Return the ends that noisy counts of units imply, or None if noise hides all units.
+
+    `ends` are symmetric about zero, and `counts` are of their cells as `cut_around_zero` cuts them. `allow`
+    says how many of all units may lie beyond one end.
+    """
+    middle = len(ends) // 2
+    upward, downward = NoisyTail(counts, noise), NoisyTail(counts[::-1], noise)
+    firsts = [at if at < middle else at + 1 for at in range(len(ends))]
+    high, low = (tail.pick_candidate(firsts, allow(tail.units), middle) for tail in (upward, downward))
+    if high is None or low is None:
+        return None
+    lowest, highest = sorted((len(ends) - 1 - low, high))
+    if lowest == highest:  # all values are in one cell, such as zero
+        highest, lowest = min(highest + 1, len(ends) - 1), lowest - (highest == len(ends) - 1)
+    beyond = (
+        f"below {downward.describe_beyond(firsts[low])}, "
+        f"above {upward.describe_beyond(firsts[high])} of {upward.units:,}"
+    )
+    return PickedEnds(ends[lowest], ends[highest], beyond)
 
 
 OpenChoice = RowsChoice | ValuesChoice

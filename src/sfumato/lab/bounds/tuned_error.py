@@ -1,4 +1,4 @@
-"""The expected error of a tuned question, and the bounds that were picked for it."""
+"""The expected error of a question with bounds of its own, with facts about these."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from sfumato.curator.answers.quote import ExpectedError
-    from sfumato.lab.bounds.tuning import PickedBounds
 
 
 @dataclass(frozen=True, slots=True)
 class TunedError:
-    """The error that noise brings under the bounds that were picked. What those lose is named beside it."""
+    """The error that noise brings under bounds that were picked, with facts about these bounds."""
 
     noise: ExpectedError
-    picked: PickedBounds
+    bounds: tuple[tuple[str, str], ...]
+    """Names of these facts with a sentence each, such as the estimated bias."""
 
     def half_widths(self, confidence: float) -> dict[str, float | None]:
         """Return half the width of each number's interval, noise only."""
@@ -26,8 +26,8 @@ class TunedError:
         return self.noise.error_rows()
 
     def facts(self) -> list[tuple[str, str]]:
-        """Return the bounds and their estimated bias, before what else is known."""
-        return [("bounds", str(self.picked)), ("bias", self.picked.bias), *self.noise.facts()]
+        """Return the facts about the bounds before all others."""
+        return [*self.bounds, *self.noise.facts()]
 
     def shared_by(self) -> str:
         """Return what the spend is split over, in words."""

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.lab.bounds.advice import _propose_ends
+from sfumato.lab.bounds.derived_bounds import propose_ends
 
 SIZE = 20_000
 START, END = date(2023, 1, 1), date(2023, 12, 31)
@@ -152,7 +152,7 @@ def test_the_stay_that_was_off_by_hundreds_is_found_with_its_clip(session: Any) 
     ],
 )
 def test_proposed_ends_are_round_and_within_the_bounds(low: Any, high: Any, ends: tuple[Any, Any]) -> None:
-    assert _propose_ends(Fraction(low), Fraction(high)) == ends
+    assert propose_ends(Fraction(low), Fraction(high)) == ends
 
 
 # ---- answers that say nothing ------------------------------------------------------------------------------
