@@ -114,7 +114,10 @@ def test_the_address_of_a_table_is_durable_and_private(disk: Disk, tmp_path: Pat
     """
     pytest.importorskip("psycopg", reason="servers are reached with the postgres extra")
     lab = sf.create(tmp_path / "lab")
-    told: dict[str, Any] = {"unit": sf.Unit("who", max_rows=1), "columns": {"cost": sf.between(0, 9, missing=0)}}
+    told: dict[str, Any] = {
+        "unit": sf.Unit("who", max_rows=1),
+        "columns": {"cost": sf.between(0, 9, missing=0)},
+    }
     with pytest.raises(SfumatoError):
         lab.register("visits", "postgresql://user@127.0.0.1:1/none#visits", **told, budget=sf.Budget(4))
     addresses = tmp_path / "lab" / "databases.json"

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 SCALES = [
     Fraction(1, 1000), Fraction(1, 3), Fraction(1), Fraction(10), Fraction(64), Fraction(65),
-    Fraction(1000), Fraction(2**20 + 1, 3), Fraction(2**34), Fraction(2**40), Fraction(2**42), Fraction(2**52),
+    Fraction(1000), Fraction(2**20 + 1, 3), Fraction(2**34), Fraction(2**40), Fraction(2**52),
 ]  # fmt: skip
 
 

@@ -104,13 +104,13 @@ class GroupRule:
         """Return for each possible group how likely an empty one has numbers as extreme as its own."""
         chances = [each.chances(sums[..., self.possible]) for each in self.tests]
         # The smallest of several chances counts as often as there are numbers (Bonferroni).
-        return np.minimum(1.0, len(chances) * np.minimum.reduce(chances))
+        return np.asarray(np.minimum(1.0, len(chances) * np.minimum.reduce(chances)))
 
     def weigh_hidden(self, sums: Floats) -> Floats:
         """Return how much speaks for rows in the groups that are not significant, taken together (Fisher)."""
         chances = np.maximum(self._find_chances(sums), np.finfo(np.float64).tiny)
         hidden = ~self.find_significant(sums)[..., self.possible]
-        return np.where(hidden, -np.log(chances), 0.0).sum(axis=-1)
+        return np.asarray(np.where(hidden, -np.log(chances), 0.0).sum(axis=-1))
 
     def choose(self, sums: Floats) -> ShownGroups:
         """Return the groups that are shown, or that HAVING, ORDER BY and LIMIT choose from."""

@@ -299,11 +299,10 @@ def one_of(
         )
     if len(set(scalars)) < len(scalars):
         raise UsageError("SF-C108", "one_of lists a value twice.")
-    if isinstance(scalars[0], bool):
-        nullable, instead = None, missing
-    else:
-        nullable, instead = _split_missing(missing, scalars[0])
-    instead = None if instead is None else _require_scalar(instead)
+    nullable, missing = (
+        (None, missing) if isinstance(scalars[0], bool) else _split_missing(missing, scalars[0])
+    )
+    instead = None if missing is None else _require_scalar(missing)
     _require_inside(instead is None or instead in scalars)
     return ListedColumn(scalars, instead, bool(constant), nullable)
 

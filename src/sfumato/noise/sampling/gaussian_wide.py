@@ -52,7 +52,7 @@ class WideGaussianSampler:
         cells = magnitude_sampler().draw(count, source)
         if cells.dtype == object or self.shift < _LEAST_SHIFT:
             drawn = [draw_in_cell(cell, self.sigma, source) for cell in cells.tolist()]
-            return np.array(drawn, dtype=cells.dtype)
+            return np.array(drawn, dtype=object) if cells.dtype == object else np.array(drawn, dtype=np.int64)
         return self._draw_in(cells.astype(np.int64, copy=False), source)
 
     def draw_one(self, source: BitSource) -> int:
