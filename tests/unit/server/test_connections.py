@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from loopback import LoopbackClinic, serve_on_loopback
-from sfumato.server import connections
-from waiting import PATIENCE
+from sfumato.server import connections, limits
+from waiting import PATIENCE, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -83,13 +83,16 @@ def test_a_request_that_does_not_arrive_is_given_up(
 def test_a_table_that_is_sent_in_part_is_nothing_to_look_into(
     clinic: LoopbackClinic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    done = list[str]()
+    monkeypatch.setattr(limits, "log_request", lambda counters, scope, *_: done.append(scope["path"]))
     monkeypatch.setattr(connections, "FIRST_SECONDS", 0.3)
     token = clinic.tokens["steward"].encode()
     head = b"POST /api/uploads?format=csv HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + token
     begun = head + b"\r\nContent-Type: text/csv\r\nContent-Length: 4000\r\n\r\na,b"
     with open_socket(clinic) as connection:
         assert is_closed_while_sending(connection, begun, b"")
-    time.sleep(0.1)  # a note of an incident would be written a moment after the connection is closed
+    # A note of an incident would be written after the connection is closed.
+    wait_until(lambda: "/api/uploads" in done, "the server has done with the request")
     assert not (clinic.lab.folder / "incidents.log").exists()
 
 
