@@ -9,6 +9,7 @@ import json
 import resource
 import sys
 import threading
+import time
 from typing import Any
 
 import duckdb
@@ -28,8 +29,46 @@ _SETTINGS = {
 }
 
 
+_AGAIN = 0.1
+"""Seconds after which a SELECT that was interrupted is interrupted again: it may not have begun before."""
+
+
 class RefusedError(Exception):
     """A text that is not one SELECT."""
+
+
+class TimeLimit:
+    """Interrupts whatever a connection runs in its `with` block once its time is over.
+
+    One thread serves all blocks. Of threads that are started for one block each, several may exist at a time
+    on a busy machine, and every thread takes a sixteenth of the address space that the process may have.
+    """
+
+    def __init__(self, connection: Any, seconds: float) -> None:
+        self._connection, self._seconds = connection, seconds
+        self._turn = threading.Condition()
+        self._deadline: float | None = None
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def __enter__(self) -> None:
+        with self._turn:
+            self._deadline = time.monotonic() + self._seconds
+            self._turn.notify()
+
+    def __exit__(self, *_: object) -> None:
+        with self._turn:
+            self._deadline = None
+
+    def _watch(self) -> None:
+        with self._turn:
+            while True:
+                if self._deadline is None:
+                    self._turn.wait()
+                elif (left := self._deadline - time.monotonic()) > 0:
+                    self._turn.wait(left)
+                else:
+                    self._connection.interrupt()
+                    self._turn.wait(_AGAIN)
 
 
 def main() -> None:
@@ -48,20 +87,18 @@ def main() -> None:
         connection.register("sent", table)
         connection.execute(f"CREATE TABLE {name} AS SELECT * FROM sent")  # noqa: S608  our own names
         connection.unregister("sent")
+    limit = TimeLimit(connection, header["seconds"])
     for text in header["texts"]:
-        _reply(connection, text, header)
+        _reply(connection, text, limit, header["rows"])
 
 
-def _reply(connection: Any, text: str, header: dict[str, Any]) -> None:
-    timer = threading.Timer(header["seconds"], connection.interrupt)
-    timer.start()
+def _reply(connection: Any, text: str, limit: TimeLimit, most_rows: int) -> None:
     try:
-        found = _select(connection, text, header["rows"])
+        with limit:
+            found = _select(connection, text, most_rows)
         said: dict[str, Any] = {"answered": True}
     except (duckdb.Error, pa.ArrowException, MemoryError, RefusedError) as problem:
         found, said = None, {"kind": type(problem).__name__, "error": str(problem)[:400]}
-    finally:
-        timer.cancel()
     out: Any = sys.stdout.buffer
     out.write(json.dumps(said).encode() + b"\n")
     if found is not None:
