@@ -86,7 +86,7 @@ REFUSED: list[tuple[str, Any, Any, dict[str, Any]]] = [
     ("SF-E226", IMAGES, LABELS, {"components": 10**6}),
     ("SF-E261", IMAGES, LABELS, {"length": 1e-310}),
     ("SF-N102", IMAGES, LABELS, {"seed": -1}),
-    ("SF-N201", np.zeros((2, 256, 256)), np.arange(2), {}),
+    ("SF-N201", np.zeros((2, 2, 2)), np.arange(2), {"epsilon": 1e-15, "delta": 1e-18}),
 ]
 
 
