@@ -81,9 +81,6 @@ class StoredLedger(ABC):
     def _make_database(self) -> LedgerDatabase: ...
 
     @abstractmethod
-    def _migrate(self) -> None: ...
-
-    @abstractmethod
     def _check(self, db: SqlConnection) -> Books: ...
 
     def _check_at_start(self, db: SqlConnection) -> Books:
@@ -94,9 +91,8 @@ class StoredLedger(ABC):
     def _find_key(self) -> SigningKey: ...
 
     def _start(self) -> Self:
-        """Bring the tables to this version and verify all of the ledger. Returns it, ready for use."""
+        """Verify all of the ledger. Returns it, ready for use."""
         try:
-            self._migrate()
             self._books = self._verify(self._database, self._check_at_start)
         except LedgerError:
             self.close()
