@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.noise import (
-    BoxNoise,
     GaussianNoise,
     LaplaceNoise,
     MatrixNoise,
@@ -68,9 +67,7 @@ def cells(name: str, mechanism: LaplaceNoise | GaussianNoise, rounds: int) -> No
     print(f"{CELLS:,} cells, {name} 10: {taken * 1e3:.2f} ms")
 
 
-BODIES: dict[str, Callable[[Fraction], BoxNoise | SimplicesNoise]] = {
-    "box of 3": lambda scale: BoxNoise((1, 5, 7), scale),
-    "box of 9": lambda scale: BoxNoise((3,) * 9, scale),
+BODIES: dict[str, Callable[[Fraction], SimplicesNoise]] = {
     **{f"{k} columns": lambda scale, k=k: SimplicesNoise((1,) * k, scale) for k in (1, 2, 3, 8)},
     **{f"{k} nullable": lambda scale, k=k: SimplicesNoise((2,) * k, scale) for k in (1, 2, 3, 8)},
 }

@@ -1,4 +1,4 @@
-"""Print which code runs for one SQL question, one fit and one registration: `python tools/walk.py`.
+"""Print which code runs for a registration, a question, a fit and HTTP: `python tools/walk.py`.
 
 A small lab is made up in a temporary folder. Each walk is printed as the files it enters and, below each, its
 functions, both in the order in which they are first entered. Run with another PYTHONPATH, this measures
@@ -6,8 +6,8 @@ another version of the package: only what people type is used here.
 
 What is counted: named functions of the package, in every thread of this process, the first time that the
 question is asked. Comprehensions, generator expressions and imports are left out, and so are functions of
-other libraries. A generator counts once for each value that it yields. Before rooms were moved and lookup
-tables were stepped through once, this printed 76 files for the question and 307,087 calls for the fit.
+other libraries, and what runs in the processes that read rows for a question over HTTP. A generator counts
+once for each value that it yields.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import argparse
 import sys
 import tempfile
 import threading
+import warnings
 from collections import Counter
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,12 +27,20 @@ import pyarrow as pa
 
 import sfumato as sf
 import sfumato.learn  # here, so that the fit does not import it
+from sfumato.server.app import create_app
+from sfumato.server.people import PeopleStore
+
+with warnings.catch_warnings():
+    # It would rather have another client, which does the same.
+    warnings.simplefilter("ignore")
+    from starlette.testclient import TestClient
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import CodeType, FrameType
 
 PACKAGE = Path(sf.__file__).parent
+OTHER = "SELECT COUNT(*) AS n, AVG(age) AS age FROM visits WHERE ward = 'A'"
 QUESTION = "SELECT ward, COUNT(*) AS n, AVG(cost) AS cost FROM visits WHERE age >= 65 GROUP BY ward"
 ROWS = 2000
 MOST_CALLED = 25
@@ -120,8 +129,26 @@ def _fit(lab: Any) -> None:
         raise SystemExit(f"the fit took {model.n_iter_} steps, not 20: its calls compare with nothing")
 
 
+def _ask_over_http(lab: Any) -> Walk:
+    """Return the walk of a quote and a release over HTTP. The server and its workers are there before."""
+    people = PeopleStore(lab.folder / "people.sqlite")
+    people.add_person("ada", "analyst")
+    token = people.make_token("ada")
+    people.close()
+    walk, found, body = Walk(), Walk(), {"question": {"sql": OTHER}, "spend": {"epsilon": 0.1}}
+    headers = {"Authorization": f"Bearer {token}"}
+    # Threads are counted from their start, so the server starts meanwhile, and what that takes is forgotten.
+    with walk.recorded(), TestClient(create_app(lab), headers=headers) as client:
+        client.get("/healthz")
+        walk.calls.clear()
+        for path in ("/api/quote", "/api/release"):
+            client.post(path, json=body).raise_for_status()
+        found.calls.update(walk.calls)
+    return found
+
+
 def walks() -> dict[str, Walk]:
-    """Return the three walks by name, in the order in which they are taken."""
+    """Return the walks by name, in the order in which they are taken."""
     with tempfile.TemporaryDirectory() as folder:
         lab = sf.create(Path(folder) / "clinic")
         taken = {}
@@ -131,12 +158,14 @@ def walks() -> dict[str, Walk]:
                 steps(lab)
             if name == "registration":
                 lab.grant("ada", epsilon=2)
-        return taken
+        return {**taken, "http": _ask_over_http(lab)}
 
 
 def main() -> None:
     """Print each walk, or with --summary its numbers alone."""
-    parser = argparse.ArgumentParser(description="Which code runs for a question, a fit and a registration.")
+    parser = argparse.ArgumentParser(
+        description="Which code runs for a registration, a question, a fit and HTTP."
+    )
     parser.add_argument("--summary", action="store_true", help="only the numbers")
     parser.add_argument("--calls", action="store_true", help="only the functions that are called most")
     chosen = parser.parse_args()

@@ -34,7 +34,6 @@ from sfumato.local import (
 from sfumato.noise import (
     BlockMean,
     BlockMedian,
-    BoxNoise,
     CorrelatedGaussian,
     ExponentialMechanism,
     ExtremeMechanism,
@@ -413,14 +412,6 @@ TABLE = {
         draws=lambda mechanism, table, n: np.array(one_by_one(mechanism, table, n), dtype=float),
         covers=entries_within,
         event=lambda mechanism: mechanism.event([(2, 1)]),
-    ),
-    "Box": Row(
-        made=lambda strength: BoxNoise((1, 2), Fraction(1, strength)),
-        tables=lambda mechanism: ([0, 0], [1, -2]),
-        draws=cells_shaped,
-        covers=lambda n: sums_of_cells_within(BoxNoise((9, 1, 40), Fraction(20)), 2, n),
-        event=lambda mechanism: mechanism.event(1),
-        samples=20_000,
     ),
     # A row with the highest value in both columns, whose width is 2.
     "Simplices": Row(

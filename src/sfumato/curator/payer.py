@@ -135,11 +135,6 @@ class Payer:
         # The ledger is read for a share alone.
         return parse_spend(amounts, needs, lambda: self._smallest_allowance(table))
 
-    def has_newest_filters(self, table: Table) -> bool:
-        """Return whether the population's account has the filters that a new one would have."""
-        account, *_ = list_accounts(table.population, None)
-        return self.lab.ledger.read_allowance(account).is_newest
-
     def standing(self, plan: Plan[Any, Any], *, in_stretches: bool = False) -> Standing:
         """Return what paying for a plan, at once or in stretches, would do to the accounts.
 

@@ -50,15 +50,9 @@ def solve_multiplier(batches: Batches, steps: int, epsilon: Number, delta: Numbe
 
 
 @lru_cache(maxsize=64)
-def solve_charged_multiplier(
-    batches: Batches, steps: int, epsilon: Number, delta: Number, *, gaussian: bool = True
-) -> float:
-    """Return the least noise multiplier for which an account of (ε, δ) would just hold the whole run.
-
-    `gaussian` says whether it has a filter of Gaussian DP. In labs that are older than that filter a run
-    stays what it was, so that its answer is found again.
-    """
-    limits = caps(Budget.of(epsilon, delta), gaussian=gaussian)
+def solve_charged_multiplier(batches: Batches, steps: int, epsilon: Number, delta: Number) -> float:
+    """Return the least noise multiplier for which an account of (ε, δ) would just hold the whole run."""
+    limits = caps(Budget.of(epsilon, delta))
     if max(limits.renyi) <= 0:
         raise UsageError(
             "SF-N316",

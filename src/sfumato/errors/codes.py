@@ -304,7 +304,7 @@ CODES: dict[str, str] = {
     "SF-Q212": "What one unit adds to a question is counted by grouping its rows by unit, so they have to carry the unit's column. A subquery that selects columns has to select that one too.",
     "SF-Q213": "clipped adds up the rows of a unit first and clips the total, which has a meaning for a question that asks for one SUM and nothing else. For counts, averages and several numbers use bounded.",
     "SF-Q214": "Tuning counts in how many groups a unit is. That is possible where the groups are listed, and for one level of them.",
-    "SF-Q215": "The column rows of units() may be as large as a million, and a quantile above the median has few units beyond it: noise of a few ranks could end anywhere up there. Ask for bounds, which are looked for among a few candidates, or bound the number yourself.",
+    "SF-Q215": "The column rows of units() may be as large as a million, and a quantile above the median has few units beyond it: noise of a few ranks could end anywhere up there. Bound the number yourself, as in LEAST(rows, 50).",
     "SF-Q216": "Tuning picks how many rows and groups of a unit count, and here that was said already. Tune the question before it is bounded, or release it as it is.",
     "SF-Q217": "What a question is tuned by are counts of units with Laplace noise, whose price is an ε. Say it with epsilon alone.",
     "SF-Q218": "The counts of units would have noise larger than any table, so that bounds would be drawn by chance. This follows from ε alone; nothing was charged.",

@@ -39,7 +39,7 @@ from sfumato.curator.question.measurement import (
 from sfumato.curator.question.relation import Alias, BaseTable, Comparison, Filter, Literal, Name
 from sfumato.errors import PolicyError
 from sfumato.errors.numbers import format_decimal, format_number
-from sfumato.lab.bounds.row_ranks import ask_row_bound, counts_rows_of_units
+from sfumato.lab.bounds.row_ranks import ranks_all_rows, unbounded_ranks_error
 from sfumato.lab.partition import Partition
 from sfumato.lab.query import Query
 from sfumato.privacy.exact import parse_whole
@@ -141,8 +141,8 @@ class FrameQuestions:
 
     def bounds(self, question: Question, text: str) -> Measure[ChosenRange]:
         """Return the question for bounds that most rows lie within."""
-        if counts_rows_of_units(question):
-            return ask_row_bound(self.payer, question, text)
+        if ranks_all_rows(question):
+            raise unbounded_ranks_error()
 
         def plan(spending: Spending) -> QuestionPlan:
             resolved = ResolvedQuestion(self.payer.lab.table, question)

@@ -177,16 +177,13 @@ class Ledger(Protocol):
     charge without a release is spent. A ledger that is found to be damaged refuses every call.
     """
 
-    def open_account(
-        self, account: str, budget: Budget, neighbours: str | None = None, *, gaussian: bool = True
-    ) -> None:
+    def open_account(self, account: str, budget: Budget, neighbours: str | None = None) -> None:
         """Fix a population's budget for ever, and the neighbours that it is counted for.
 
-        Repeating the call with the same budget changes nothing. With `gaussian=False` it has the filters that
-        accounts had before there was one of Gaussian DP, so that a rehearsal is like an older lab.
+        Repeating the call with the same budget changes nothing.
         """
 
-    def grant(self, account: str, budget: Budget, *, gaussian: bool = True) -> None:
+    def grant(self, account: str, budget: Budget) -> None:
         """Open a quota, or change its limits. What was spent stays spent."""
 
     def read_budget(self, account: str) -> Budget:

@@ -81,9 +81,6 @@ class StoredLedger(ABC):
     def _make_database(self) -> LedgerDatabase: ...
 
     @abstractmethod
-    def _migrate(self) -> None: ...
-
-    @abstractmethod
     def _check(self, db: SqlConnection) -> Books: ...
 
     def _check_at_start(self, db: SqlConnection) -> Books:
@@ -94,9 +91,8 @@ class StoredLedger(ABC):
     def _find_key(self) -> SigningKey: ...
 
     def _start(self) -> Self:
-        """Bring the tables to this version and verify all of the ledger. Returns it, ready for use."""
+        """Verify all of the ledger. Returns it, ready for use."""
         try:
-            self._migrate()
             self._books = self._verify(self._database, self._check_at_start)
         except LedgerError:
             self.close()
@@ -105,13 +101,11 @@ class StoredLedger(ABC):
 
     # ---- the calls of `Ledger` -----------------------------------------------------------------------------
 
-    def open_account(
-        self, account: str, budget: Budget, neighbours: str | None = None, *, gaussian: bool = True
-    ) -> None:
-        self._set_terms("account", account, budget, neighbours, gaussian=gaussian)
+    def open_account(self, account: str, budget: Budget, neighbours: str | None = None) -> None:
+        self._set_terms("account", account, budget, neighbours)
 
-    def grant(self, account: str, budget: Budget, *, gaussian: bool = True) -> None:
-        self._set_terms("grant", account, budget, gaussian=gaussian)
+    def grant(self, account: str, budget: Budget) -> None:
+        self._set_terms("grant", account, budget)
 
     def read_budget(self, account: str) -> Budget:
         return self._find_account(account).budget
@@ -264,12 +258,10 @@ class StoredLedger(ABC):
         name: str,
         budget: Budget,
         neighbours: str | None = None,
-        *,
-        gaussian: bool,
     ) -> None:
         parse_account(name)
         self._database.require_text(name, neighbours or "")
-        terms = kind, name, budget, neighbours, gaussian
+        terms = kind, name, budget, neighbours
         self._write(kind, lambda transaction: transaction.set_terms(*terms))
 
     def _settle(self, charge: Charge, done: T | KeptAnswer | PendingAnswer | BudgetShortage) -> T | Released:

@@ -81,7 +81,6 @@ class Transaction:
         name: str,
         budget: Budget,
         neighbours: str | None,
-        gaussian: bool = True,
     ) -> None:
         """Open an account, or change a grant. A budget that was fixed is never changed."""
         old = self.books.accounts.get(name)
@@ -94,7 +93,7 @@ class Transaction:
             raise PolicyError("SF-L201", sentence, account=name, set_=f"{old.budget!r}")
         # A filter of Gaussian DP admits nothing where the total of a quota is not known in it, and takes δ.
         known = old is None or old.spent.gaussian is not None
-        fields = write_terms(name, budget, neighbours, gaussian=gaussian and known)
+        fields = write_terms(name, budget, neighbours, gaussian=known)
         self._append_fields(kind, {**fields, "at": read_date()}, Books.set_terms, kind, fields)
 
     # ---- the lab and its snapshots ----

@@ -4,7 +4,6 @@ This is the only room that draws privacy randomness. A mechanism is a frozen val
 (`event`) and draws its answer (`release`); it knows no table and charges nothing. Each has a proof note.
 """
 
-from sfumato.noise.bodies.box import BoxNoise
 from sfumato.noise.bodies.matrix import MatrixNoise
 from sfumato.noise.bodies.simplices import SimplicesNoise
 from sfumato.noise.continual.running_sums import RunningSums
@@ -38,7 +37,6 @@ from sfumato.noise.top_k import TopK
 __all__ = [
     "BlockMean",
     "BlockMedian",
-    "BoxNoise",
     "CorrelatedGaussian",
     "ExponentialMechanism",
     "ExtremeMechanism",

@@ -79,7 +79,7 @@ class Cost:
 
     @property
     def is_free(self) -> bool:
-        """Whether this is the cost of nothing, also as versions before Gaussian DP wrote it."""
+        """Whether this is the cost of nothing."""
         return self.pure == 0 and not any(self.renyi) and not self.side
 
     def take_back(self, refund: Cost) -> Cost:
@@ -107,7 +107,7 @@ class Cost:
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> Cost:
-        """Return the cost that `to_dict` wrote. Older versions wrote nothing of Gaussian DP."""
+        """Return the cost that `to_dict` wrote."""
         gaussian = fields.get("gaussian")
         if gaussian is not None:
             gaussian = (gaussian,) * len(RESERVES) if type(gaussian) is int else tuple(gaussian)
@@ -146,7 +146,7 @@ class Caps:
     renyi: tuple[int, ...]
     side: int
     gaussian: GaussianCap | None = None
-    """None for accounts without δ, and for those that are older than this filter."""
+    """None for accounts without δ, and for quotas that were changed after a charge without a cost in it."""
 
     @property
     def admits_noise(self) -> bool:
@@ -176,7 +176,7 @@ class Caps:
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> Caps:
-        """Return the filters that `to_dict` wrote. Accounts of older versions have none of Gaussian DP."""
+        """Return the filters that `to_dict` wrote."""
         known = fields.get("gaussian")
         gaussian = None if known is None else GaussianCap(*known)
         return cls(fields["pure"], tuple(fields["renyi"]), fields["side"], gaussian)
@@ -196,11 +196,6 @@ class Allowance:
 
     budget: Budget
     caps: Caps
-
-    @property
-    def is_newest(self) -> bool:
-        """Whether its filters are those that a new account with this budget would have."""
-        return self.caps == caps(self.budget)
 
     @classmethod
     def of(cls, budget: Budget) -> Allowance:
@@ -284,8 +279,8 @@ def caps(budget: Budget, *, gaussian: bool = True) -> Caps:
     """Return the filters of a new account with this budget, every cap rounded down.
 
     A part of δ is for side δ. Of the rest one half is for Gaussian DP, and one half is divided among the
-    Rényi orders that are worth a share of it; without a filter of Gaussian DP they have all of it. Accounts
-    that are older than that filter, which `gaussian=False` stands for, never have it.
+    Rényi orders that are worth a share of it; without a filter of Gaussian DP they have all of it. With
+    `gaussian=False` there is none: in a quota whose total is not known in it, it would admit nothing.
     """
     # A filter that holds at the end held throughout, because sums only grow; so it is enough that one holds.
     rest = budget.delta - budget.side_delta

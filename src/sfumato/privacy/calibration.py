@@ -55,8 +55,8 @@ def sampled_sigma(rate: Number, steps: int, epsilon: Number, delta: Number) -> f
 def share_sigma(budget: Budget, share: Number, limits: Caps | None = None) -> Fraction:
     """Return the noise multiplier of a Gaussian event that uses this share of a budget, rounded up.
 
-    Shares that add to 1 or less are all admitted together. `limits` are the filters of an account that is
-    older than this version.
+    Shares that add to 1 or less are all admitted together. `limits` are the filters of an account, where
+    those are not the ones that a new account with this budget has.
     """
     part = _share(share)
     filtered = _find_filter(limits or caps(budget))

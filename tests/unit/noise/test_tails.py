@@ -8,13 +8,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from sfumato.noise import BoxNoise, LaplaceNoise, MatrixNoise, SimplicesNoise
+from sfumato.noise import LaplaceNoise, MatrixNoise, SimplicesNoise
 from sfumato.noise.bodies.shaped import JointNoise
 from sfumato.noise.tails import continue_tail
 
 TINY = [Fraction(1, 10**13), Fraction(1, 2**52), Fraction(1, 10**400)]
 NOISES = [
-    BoxNoise((1, 2), Fraction(9)),
+    SimplicesNoise((1, 2), Fraction(9)),
     SimplicesNoise((2, 2), Fraction(50)),
     MatrixNoise(3, Fraction(1000)),
 ]

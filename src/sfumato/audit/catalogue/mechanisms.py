@@ -124,7 +124,7 @@ def _additive() -> list[CatalogueEntry]:
     laplace, normal = noise.LaplaceNoise(Fraction(1)), noise.GaussianNoise(Fraction(2))
     fine, fine_normal = noise.LaplaceNoise(_FINE), noise.GaussianNoise(_FINE)
     joint = noise.CorrelatedGaussian(((2, 0), (1, 3)), Fraction(1))
-    box, simplices = noise.BoxNoise((1, 2), Fraction(1)), noise.SimplicesNoise((1, 2), Fraction(2))
+    simplices = noise.SimplicesNoise((1, 2), Fraction(2))
     matrix = noise.MatrixNoise(2, Fraction(2))
     many = 20_000
     return [
@@ -140,7 +140,6 @@ def _additive() -> list[CatalogueEntry]:
             samples=many,
         ),
         _entry("CorrelatedGaussian", joint, ([0, 0], [2, 1]), _as_numbers, event=joint.event([(2, 1)])),
-        _entry("BoxNoise", box, ([0, 0], [1, -2]), _cells, event=box.event(1), samples=many),
         _entry("MatrixNoise", matrix, ([0, 0, 0], [1, 1, 1]), _cells, event=matrix.event(2), samples=many),
         _entry(
             "SimplicesNoise",

@@ -138,8 +138,7 @@ class TrainingOffer:
         working = copy.copy(trainer)
         working.module, working.rows = copy.deepcopy(trainer.module), find_units(trainer.rows, rows)
         coding = TableCoding.of(declared, *_find_shape(working.module, len(declared.features)))
-        solve = partial(solve_charged_multiplier, gaussian=payer.has_newest_filters(rows.table))
-        run = TrainingRun.begin(working, coding.make_examples(each), solve)
+        run = TrainingRun.begin(working, coding.make_examples(each), solve_charged_multiplier)
         figures = list_figures(declared)
         if each > 1:
             bounded, figures = spread_rows(bounded, figures, each)

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from sfumato.curator.catalog.catalog import Table
     from sfumato.curator.catalog.columns import DeclaredColumn
     from sfumato.curator.payer import LabAccess, Payer
-    from sfumato.ledger import Ledger
 
     DrawTwin = Callable[[str, int | None, int | None], pa.Table]
     """Returns the twin of a table, with so many rows and this seed."""
@@ -54,8 +53,6 @@ class StandIn:
     budget: Budget | None
     quota: Budget | None
     """What whoever rehearses may spend of it; None for a steward, who spends the budget."""
-    older: frozenset[str] = frozenset()
-    """Which of "budget" and "quota" have the filters of before there was one of Gaussian DP."""
 
     @property
     def said(self) -> dict[str, Any]:
@@ -74,7 +71,6 @@ class StandIn:
             "rows": self.rows,
             "budget": None if self.budget is None else self.budget.to_dict(),
             "quota": None if self.quota is None else self.quota.to_dict(),
-            "older": sorted(self.older),
         }
 
     @classmethod
@@ -91,17 +87,7 @@ class StandIn:
             fields["rows"],
             budget,
             quota,
-            frozenset(fields.get("older", ())),
         )
-
-    def open_older_accounts(self, ledger: Ledger, analyst: str | None) -> None:
-        """Open those accounts that are older; a new one is opened when its table is registered."""
-        population = self.unit.population(self.name)
-        if self.budget is not None and "budget" in self.older:
-            named = population_account(population), self.budget, self.neighbours.value
-            ledger.open_account(*named, gaussian=False)
-        if self.quota is not None and analyst is not None and "quota" in self.older:
-            ledger.grant(quota_account(population, analyst), self.quota, gaussian=False)
 
 
 def find_twin(lab: LabAccess, table: Table, rows: int | None, seed: int | None) -> pa.Table:
@@ -161,16 +147,14 @@ def list_stand_ins(lab: LabAccess, holder: str | None) -> list[StandIn]:
             continue
         names = {"budget": population_account(table.population)}
         names |= {} if holder is None else {"quota": quota_account(table.population, holder)}
-        allowed = {
-            name: lab.ledger.read_allowance(account)
+        budgets = {
+            name: lab.ledger.read_budget(account)
             for name, account in names.items()
             if account in accounts and not table.is_public
         }
-        budgets = {name: each.budget for name, each in allowed.items()}
         declared = table.name, table.protects, table.columns, table.neighbours
         rows = None if table.is_public else table.public_rows
-        older = frozenset(name for name, each in allowed.items() if not each.is_newest)
-        found.append(StandIn(*declared, rows, budgets.get("budget"), budgets.get("quota"), older))
+        found.append(StandIn(*declared, rows, budgets.get("budget"), budgets.get("quota")))
     return found
 
 
@@ -187,7 +171,6 @@ def build_rehearsal(
     for table in tables:
         # Where the number of rows is public, a twin has as many.
         size = rows if table.rows is None else table.rows
-        table.open_older_accounts(made.ledger, analyst)
         with warnings.catch_warnings():
             # What a steward is told about real rows does not matter here.
             warnings.simplefilter("ignore", StewardWarning)

@@ -55,7 +55,7 @@ def _translate(psycopg: ModuleType, error: Any) -> LedgerError:
             "SF-L120",
             "The server does not let this role do that to the ledger.",
             why="the role lacks a right, or the server's disk is read-only",
-            try_="open an older ledger once as the owner of its schema",
+            try_="PostgresLedger.create(…, writer=…), which grants a role what it needs",
         )
     if isinstance(error, psycopg.errors.UndefinedTable | psycopg.errors.InvalidSchemaName):
         return LedgerError("SF-L103", "This schema is not a ledger of this version.")

@@ -73,18 +73,11 @@ class PostgresLedger(StoredLedger):
         key: str | Path | None = None,
         timeout: float = TIMEOUT,
     ) -> Self:
-        """Open a ledger and verify all of it. The schema's owner also brings an older one to this version."""
+        """Open a ledger and verify all of it."""
         return cls(address, schema, key, timeout)._start()
 
     def _make_database(self) -> PostgresDatabase:
         return PostgresDatabase(self._address, self._schema, self._timeout)
-
-    def _migrate(self) -> None:
-        with self._connected() as db:
-            old = schema_tables.is_older(db)
-        if old:
-            with self._guard:
-                self._database.write(schema_tables.migrate_tables)
 
     def _check(self, db: SqlConnection) -> Books:
         return schema_tables.check_ledger(db)

@@ -1,4 +1,4 @@
-"""The tables of a PostgreSQL ledger: how they are created, checked, and migrated from older versions."""
+"""The tables of a PostgreSQL ledger: how they are created and checked."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from sfumato.errors import LedgerError, UsageError
 from sfumato.ledger import tables
 from sfumato.ledger.chain import GENESIS
-from sfumato.ledger.versions import VERSION, check_older_tables, newer_version_error
+from sfumato.ledger.versions import VERSION, require_known
 
 if TYPE_CHECKING:
     from sfumato.ledger.books import Books
@@ -39,34 +39,13 @@ _TABLES = (
     """CREATE TRIGGER entries_stay BEFORE UPDATE OR DELETE OR TRUNCATE ON entries
         FOR EACH STATEMENT EXECUTE FUNCTION refuse()""",
 )
-_TO_VERSION_2 = ("""ALTER TABLE ledger ADD COLUMN identity TEXT COLLATE "C" NOT NULL DEFAULT ''""",)
-_TO_VERSION_3 = (
-    "DROP TABLE charges CASCADE",  # with the references to it
-    "DROP TABLE accounts",
-    "DROP TABLE IF EXISTS reservations",
-    "ALTER TABLE answers DROP COLUMN seq",
-    "ALTER TABLE ledger ALTER COLUMN identity DROP DEFAULT",
-    "ALTER TABLE ledger ADD COLUMN entries BIGINT NOT NULL DEFAULT 0",
-    """ALTER TABLE ledger ADD COLUMN head TEXT COLLATE "C" NOT NULL DEFAULT ''""",
-    "ALTER TABLE ledger ALTER COLUMN entries DROP DEFAULT, ALTER COLUMN head DROP DEFAULT",
-    "ALTER TABLE ledger SET (fillfactor = 10)",
-)
-
 # A writer may add entries and answers and move the end of the chain, and nothing else.
 _RIGHTS = (
     "GRANT USAGE ON SCHEMA {schema} TO {role}",
     "GRANT SELECT ON ledger, entries, answers TO {role}",
     "GRANT INSERT ON entries, answers TO {role}",
+    "GRANT UPDATE (entries, head) ON ledger TO {role}",
 )
-_RIGHT_TO_MOVE_END = "GRANT UPDATE (entries, head) ON ledger TO {role}"
-_REVOKE_OTHERS = "REVOKE UPDATE ON ledger FROM {role}"
-# Roles that could add answers before a migration, and so have to be able to move the end after it.
-_SELECT_WRITERS = """
-    SELECT DISTINCT quote_ident(grantee) FROM information_schema.role_table_grants
-    WHERE table_schema = current_schema() AND table_name = 'answers' AND privilege_type = 'INSERT'
-        AND grantee <> (SELECT tableowner FROM pg_tables
-            WHERE schemaname = current_schema() AND tablename = 'answers')
-"""
 
 _SELECT_COLUMNS = """
     SELECT c.relname, a.attname, format_type(a.atttypid, a.atttypmod)
@@ -82,23 +61,11 @@ _COUNT_GUARDS = """
     WHERE tgrelid = 'entries'::regclass AND tgname = 'entries_stay' AND tgenabled = 'O'
 """
 
-_COLUMNS_1 = {
-    "accounts": "account text, terms bigint, spent text",
-    "answers": "charge bigint, seq bigint, nonce text, answer text",
-    "charges": "seq bigint, request text, payers text, key text",
-    "entries": "seq bigint, kind text, body text, prev text, hash text",
-    "ledger": "version integer",
-}
-_COLUMNS_2 = _COLUMNS_1 | {
-    "ledger": "version integer, identity text",
-    "reservations": "charge bigint, steps bigint, drawn bigint, returned bigint",
-}
-_COLUMNS_3 = {
+_COLUMNS = {
     "answers": "charge bigint, nonce text, answer text",
-    "entries": _COLUMNS_1["entries"],
+    "entries": "seq bigint, kind text, body text, prev text, hash text",
     "ledger": "version integer, identity text, entries bigint, head text",
 }
-_COLUMNS = {1: _COLUMNS_1, 2: _COLUMNS_2, 3: _COLUMNS_3, 4: _COLUMNS_3, 5: _COLUMNS_3}
 
 
 def create_tables(db: SqlConnection, schema: str, writer: str | None) -> None:
@@ -115,62 +82,27 @@ def create_tables(db: SqlConnection, schema: str, writer: str | None) -> None:
     for statement in _TABLES:
         db.execute(statement)
     db.execute("INSERT INTO ledger VALUES (?, ?, 0, ?)", (VERSION, secrets.token_hex(16), GENESIS))
-    for right in (*_RIGHTS, _RIGHT_TO_MOVE_END) if writer else ():
+    for right in _RIGHTS if writer else ():
         db.execute(right.format(schema=schema, role=writer))
     db.execute("COMMIT")
 
 
-def is_older(db: SqlConnection) -> bool:
-    """Return whether the tables are of an older version. A newer version is refused."""
-    there = db.execute("SELECT to_regclass('ledger') IS NOT NULL").fetchone()[0]
-    version = _read_version(db) if there else 0
-    if version > VERSION:
-        raise newer_version_error(version)
-    return 0 < version < VERSION
-
-
-def migrate_tables(db: SqlConnection) -> None:
-    """Bring the tables to this version and commit. The chain stays as it is, and all of it is verified."""
-    db.execute("BEGIN")
-    # Writers lock the row of this table first, so they wait until the migration is committed.
-    db.execute("LOCK TABLE ledger IN ACCESS EXCLUSIVE MODE")
-    if is_older(db):  # else another process was faster
-        _change_tables(db, _read_version(db))
-        check_ledger(db)
-    db.execute("COMMIT")
-
-
-def _change_tables(db: SqlConnection, version: int) -> None:
-    _require_schema(db, version)
-    if version >= 3:
-        db.execute("UPDATE ledger SET version = ?", (VERSION,))
-        return
-    books = check_older_tables(db, version)
-    for statement in (*(_TO_VERSION_2 if version == 1 else ()), *_TO_VERSION_3):
-        db.execute(statement)
-    if version == 1:
-        db.execute("UPDATE ledger SET identity = ?", (secrets.token_hex(16),))
-    end = (VERSION, books.seq, books.head)
-    db.execute("UPDATE ledger SET version = ?, entries = ?, head = ?", end)
-    for (role,) in db.execute(_SELECT_WRITERS).fetchall():
-        for right in (_REVOKE_OTHERS, _RIGHT_TO_MOVE_END):
-            db.execute(right.format(role=role))
-
-
 def check_ledger(db: SqlConnection) -> Books:
     """Check that tables and trigger are sound and agree with the chain. Returns the books."""
-    is_older(db)  # names a newer version, where the next check would only say that the tables are others
-    _require_schema(db, VERSION)
+    _require_schema(db)
     return tables.check_tables(db)
 
 
-def _require_schema(db: SqlConnection, version: int) -> None:
+def _require_schema(db: SqlConnection) -> None:
     """Refuse a schema whose columns are not those of this version, or whose entries are not guarded."""
-    shape = _COLUMNS[version].items()
+    there = db.execute("SELECT to_regclass('ledger') IS NOT NULL").fetchone()[0]
+    version = _read_version(db) if there else 0
+    require_known(version)
+    shape = _COLUMNS.items()
     expected = [(table, *column.split()) for table, columns in shape for column in columns.split(", ")]
     same = db.execute(_SELECT_COLUMNS).fetchall() == expected
     guarded = same and db.execute(_COUNT_GUARDS).fetchone() == (1,)
-    if not (guarded and _read_version(db) == version):
+    if not (guarded and version == VERSION):
         raise LedgerError(
             "SF-L103",
             "This schema is not a ledger of this version.",

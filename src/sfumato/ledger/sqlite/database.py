@@ -23,7 +23,6 @@ from sfumato.ledger.failures import (
     require_same_ledger,
     unconfirmed_error,
 )
-from sfumato.ledger.sqlite import schema
 from sfumato.ledger.sqlite.connection import open_connection
 from sfumato.ledger.sqlite.errors import SqliteErrors
 from sfumato.ledger.sqlite.files import identify_file, identify_files, list_files
@@ -107,14 +106,6 @@ class SqliteDatabase(LedgerDatabase):
         with _TRANSLATED:
             require_locks(self._mark.path)
 
-    def begin_mark(self) -> None:
-        """Begin the mark of a ledger that has none yet."""
-        with self.turn, _TRANSLATED:
-            self._mark.create()
-            with self._mark.locked(self._timeout), self.lend_connection() as db:
-                if self._mark.is_blank():
-                    self._adopt_mark(db)
-
     def adopt_mark(self, *, missing: bool, shorter: bool = False) -> None:
         """Make the mark that lies here the ledger's own, wherever it came from.
 
@@ -125,7 +116,7 @@ class SqliteDatabase(LedgerDatabase):
             with self._mark.locked(self._timeout), self.lend_connection() as db:
                 if not self._mark.is_blank():
                     self._redo(db, shorter)
-                elif not missing and not schema.is_older(db):
+                elif not missing:
                     raise missing_mark_error()
                 if not shorter:
                     require_witnessed(db, self._mark)

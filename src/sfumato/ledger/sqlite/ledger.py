@@ -72,7 +72,7 @@ class SqliteLedger(StoredLedger):
 
     @classmethod
     def open(cls, path: str | Path, *, timeout: float = TIMEOUT) -> Self:
-        """Open a ledger, verify all of it, and bring it to this version if it is older."""
+        """Open a ledger and verify all of it."""
         return cls(path, timeout)._start()
 
     @contextmanager
@@ -84,16 +84,6 @@ class SqliteLedger(StoredLedger):
 
     def _make_database(self) -> SqliteDatabase:
         return SqliteDatabase(self._path, self._timeout, self._file)
-
-    def _migrate(self) -> None:
-        with self._connected() as db:
-            old = schema.is_older(db)
-        if old:
-            with self._guard:
-                # Before the tables say that there is one.
-                self._database.begin_mark()
-                write, begin = self._database.write, self._database.begin
-                write(lambda db: begin(db, lambda: schema.migrate_tables(db)))
 
     def _start(self) -> Self:
         super()._start()

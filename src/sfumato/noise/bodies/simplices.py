@@ -130,7 +130,7 @@ class SimplicesNoise(ShapedNoise):
     def _draw(self, count: int, source: BitSource) -> IntArray:
         if len(self.columns) < 2:
             return self._draw_column(count, source)
-        # Positive parts of p and negative ones of q in all: as for a box, p + q has the law of a radius, and
+        # Positive parts of p and negative ones of q in all: p + q has the law of a radius, and
         # p − q is the total. Given both, columns are independent, and all their points equally likely.
         high, low = _sampler(self.columns, self.scale).draw(count, source)
         places = _list_places(self.columns)

@@ -37,13 +37,10 @@ def solve_after(first: Event, batches: Batches, steps: int, epsilon: Fraction, d
 
 
 def solve_charged_after(
-    first: Event, batches: Batches, steps: int, epsilon: Fraction, delta: Fraction, *, gaussian: bool = True
+    first: Event, batches: Batches, steps: int, epsilon: Fraction, delta: Fraction
 ) -> float:
-    """Return the least noise of a run after another event, for which an account of (ε, δ) just holds both.
-
-    `gaussian` says whether it has a filter of Gaussian DP, as in `solve_charged_multiplier`.
-    """
-    limits = caps(Budget.of(epsilon, delta), gaussian=gaussian)
+    """Return the least noise of a run after another event, for which an account of (ε, δ) just holds both."""
+    limits = caps(Budget.of(epsilon, delta))
 
     def holds(multiplier: float) -> bool:
         return limits.holds(price(Sequential((first, batches.event(multiplier, steps)))))

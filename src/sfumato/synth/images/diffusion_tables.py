@@ -6,7 +6,6 @@ Because : docs/proofs/synth-images.md#diffusion
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sfumato.curator.gate import decode_answer
@@ -115,7 +114,7 @@ def plan_diffusion(
         promised = Guarantee("add-remove", unit, *amounts, None, "", IDEALISED, "", known)
         return PlannedDiffusion(kernel, plan, form, parts, promised)
 
-    by_curve = price_fit(partial(solve_charged_after, gaussian=payer.has_newest_filters(rows.table)))
+    by_curve = price_fit(solve_charged_after)
     epsilon, delta = by_curve.split.epsilon, round_side_delta(by_curve.split.delta)
 
     def price_whole() -> PlannedDiffusion:
