@@ -350,7 +350,7 @@ def _combine(union: exp.Union, resolve: Resolve) -> Calls | None:
 _SORTED = ("order", "limit", "offset")
 
 
-def _list_inner_unions(union: exp.Union) -> Iterator[exp.Expression]:
+def _list_inner_unions(union: exp.Union) -> Iterator[Any]:
     """Yield the unions inside another and their brackets, but those that leave out what it leaves out too."""
     for node in union.find_all(exp.Union, exp.Subquery):
         if node is not union and (isinstance(node, exp.Union) or isinstance(node.this, exp.Union)):
