@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 
 from sfumato.errors import SfumatoError
@@ -11,7 +12,7 @@ from sfumato.errors import SfumatoError
 
 def run_calls(session: Any, refused: SfumatoError, epsilon: str = "0.1") -> Any:
     """Return what the last call gives. All but ε is as the refusal says."""
-    names: dict[str, Any] = {"s": session, "pa": pa}
+    names: dict[str, Any] = {"s": session, "pa": pa, "duckdb": duckdb}
     *first, last = refused.facts["try"].replace("epsilon=0.1", f"epsilon={epsilon}").split("; ")
     for call in first:
         exec(call, names)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from sfumato.curator.answers.computed import ComputedAnswer
     from sfumato.curator.answers.release import Release
     from sfumato.curator.payer import Spending
     from sfumato.lab.bounds.paying import Tuning
@@ -177,6 +178,8 @@ def ask(
     session, spend = sf.open(folder).session(analyst), _with_clip(spend, clip, tune)
     if tune is not None:
         question = _tune_first(_find_single(session, sql), tune, spend)
+    elif then is not None:
+        question = _find_single(session, sql, "followed by --then")
     elif len(sql) > 1:
         released = session.ask_together(sql).release(key=key, **spend)
         shown = tuple(each.all_groups() for each in released) if all_groups else released
@@ -187,8 +190,9 @@ def ask(
     release = question.release(key=key, **spend)
     # Public facts are asked for in the same way, and have no groups.
     release = release.all_groups() if all_groups and hasattr(release, "all_groups") else release
-    found = release if then is None else release.sql(then)
-    show(found, as_json)
+    found = release if then is None else _compute_then(release, then, as_json)
+    if then is None:
+        show(release, as_json)
     if target is not None:
         found.plot().save(target)
 
@@ -200,6 +204,19 @@ def _with_clip(spend: dict[str, Any], clip: str | None, tune: float | None) -> d
     if tune is not None:
         raise click.UsageError("--clip and --tune are two ways to bound a question: use one of them")
     return {**spend, "clip": clip}
+
+
+def _compute_then(release: Release, text: str, as_json: bool) -> ComputedAnswer:
+    """Print a release and what a SELECT gives over it, or both in one document, and return the latter."""
+    if as_json:
+        found = release.sql(text)
+        show_json({**found.to_dict(), "answer": release.to_dict()})
+        return found
+    # The charge is made: the answer is shown, also if the SELECT is refused.
+    print_text(f"{release}\n")
+    found = release.sql(text)
+    print_text(str(found))
+    return found
 
 
 def _ask_together(releases: tuple[Release, ...], target: Path | None, as_json: bool) -> None:
@@ -242,9 +259,9 @@ def published(folder: str, save: str | None, output: str | None, as_json: bool) 
             print_text("\n\n".join(map(str, every)) or "Nothing has been published yet.")
 
 
-def _find_single(session: Session, sql: tuple[str, ...]) -> Query:
-    """Return the only question that was typed; several have no bounds in common to be picked."""
-    return require_query(session.question(sql[0]) if len(sql) == 1 else sql)
+def _find_single(session: Session, sql: tuple[str, ...], done: str = "tuned") -> Query:
+    """Return the only question that was typed; others cannot be `done` so."""
+    return require_query(session.question(sql[0]) if len(sql) == 1 else sql, done)
 
 
 def _tune_first(question: Query, epsilon: float, spend: dict[str, Any]) -> Query:

@@ -263,11 +263,11 @@ class TunedQuery(Query):
         return TunedError(self.expect_error(plan, spending), said)
 
 
-def require_query(found: object) -> Query:
-    """Return a single question; refuse several in one, which have no bounds in common to be picked."""
+def require_query(found: object, done: str = "tuned") -> Query:
+    """Return a single question; refuse others, which cannot be `done` so."""
     if isinstance(found, Query):
         return found
-    raise no_single_question_error("tuned")
+    raise no_single_question_error(done)
 
 
 def choose_spend(payer: Payer, resolved: ResolvedQuestion, spending: Spending) -> Spend:

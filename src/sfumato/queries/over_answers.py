@@ -30,7 +30,7 @@ Accepted = TypeVar("Accepted")
 
 _OTHER = frozenset({"SF-Q113", "SF-Q133", "SF-Q115", "SF-Q116", "SF-Q117", "SF-Q159"})
 """Refusals that have nothing to do with where a number comes from."""
-_COMPARING = (*COMPARISONS, exp.NEQ, exp.Between)
+_COMPUTING = (*COMPARISONS, exp.NEQ, exp.Between, exp.Add, exp.Sub, exp.Mul, exp.Div)
 _MOST_ANSWERS = 16
 """The most SELECTs of a UNION for which calls are written."""
 
@@ -187,7 +187,7 @@ def _name_answer(alias: str) -> Any:
 
 
 def _compare_with_answer(select: exp.Select, resolve: Resolve) -> Calls | None:
-    """Return the calls for a WHERE that compares with the number of another query."""
+    """Return the calls for a SELECT that compares or computes with the number of another query."""
     found = list(_find_numbers(select))
     alone = [_with_named(node.this, select) for node in found]
     if not found or not all(_is_question(each, resolve) for each in alone):
@@ -196,7 +196,7 @@ def _compare_with_answer(select: exp.Select, resolve: Resolve) -> Calls | None:
     rest, tried = select.copy(), select.copy()
     for place, (node, other) in enumerate(zip(_find_numbers(rest), _find_numbers(tried), strict=True)):
         node.replace(exp.var(f"number_{place}_of_an_answer"))
-        other.replace(exp.Literal.number(place))
+        other.replace(exp.Literal.number(place + 1))
     if not _is_question(tried, resolve):
         return None
     text = _write_sql(rest).replace("{", "{{").replace("}", "}}")
@@ -207,12 +207,11 @@ def _compare_with_answer(select: exp.Select, resolve: Resolve) -> Calls | None:
 
 
 def _find_numbers(select: exp.Select) -> list[exp.Subquery]:
-    """Return the subqueries with one column that are compared with something in a WHERE."""
+    """Return the subqueries with one column that are compared with something, or part of arithmetic."""
     return [
         node
         for node in select.find_all(exp.Subquery, bfs=False)
-        if isinstance(node.parent, _COMPARING)
-        and node.find_ancestor(exp.Where) is not None
+        if isinstance(node.parent, _COMPUTING)
         and isinstance(node.this, exp.Select)
         and len(node.this.expressions) == 1
     ]
@@ -232,7 +231,9 @@ def _split(select: exp.Select, resolve: Resolve) -> tuple[exp.Select, exp.Select
     keys = _list_keys(select)
     having = select.args.get("having")
     windowed = having is not None and having.find(exp.Window)
-    if keys is None or windowed or any(isinstance(each, exp.Star) for each in select.expressions):
+    # Only `answer` is there to be read, and no table of another SELECT.
+    nested = len(list(_list_rest(select).find_all(exp.Select))) > 1
+    if keys is None or windowed or nested or any(isinstance(each, exp.Star) for each in select.expressions):
         return None
     taken = {each.alias for each in select.expressions if isinstance(each, exp.Alias)}
     named: dict[Any, str] = {}
@@ -321,7 +322,7 @@ def _show(node: exp.Expression, name: str) -> Any:
 def _combine(union: exp.Union, resolve: Resolve) -> Calls | None:
     """Return the calls for answers below each other."""
     selects = list(_list_selects(union))
-    if len(selects) > _MOST_ANSWERS:
+    if len(selects) > _MOST_ANSWERS or any(map(_is_changed, _list_inner_unions(union))):
         return None
     first, tables = [], []
     columns = [each.alias_or_name for each in selects[0].expressions]
@@ -335,7 +336,32 @@ def _combine(union: exp.Union, resolve: Resolve) -> Calls | None:
         tables.append(f"r{place}{over}.to_arrow()")
         if [part.alias_or_name for part in each.expressions] != columns:
             tables[-1] += f".rename_columns({columns!r})"
-    return *first, f"pa.concat_tables([{', '.join(tables)}])"
+    joined = f"pa.concat_tables([{', '.join(tables)}])"
+    if not _is_changed(union):
+        return *first, joined
+    rest = exp.Select(expressions=[exp.Star()])
+    rest.set("from_", exp.From(this=exp.to_table("answer")))
+    rest.set("distinct", exp.Distinct() if union.args.get("distinct") else None)
+    for name in _SORTED:
+        rest.set(name, union.args[name].copy() if union.args.get(name) else None)
+    return *first, f"answer = {joined}", f"duckdb.sql({_quote(_write_sql(rest))}).to_arrow_table()"
+
+
+_SORTED = ("order", "limit", "offset")
+
+
+def _list_inner_unions(union: exp.Union) -> Iterator[Any]:
+    """Yield the unions inside another and their brackets, but those that leave out what it leaves out too."""
+    for node in union.find_all(exp.Union, exp.Subquery):
+        if node is not union and (isinstance(node, exp.Union) or isinstance(node.this, exp.Union)):
+            whole = union.args.get("distinct") and not any(node.args.get(name) for name in _SORTED)
+            if not whole:
+                yield node
+
+
+def _is_changed(node: exp.Expression) -> bool:
+    """Return whether the rows of several SELECTs are sorted, cut off or made different from each other."""
+    return any(node.args.get(name) for name in (*_SORTED, "distinct"))
 
 
 def _list_selects(node: Any) -> Iterator[Any]:

@@ -70,7 +70,16 @@ def test_quote_ask_and_ask_again(lab: str) -> None:
     entry = first["receipt"]["entry"]  # type: ignore[index]
     assert f"Free: the same answer as in ledger entry {entry}, which was charged ε = 0.5" in told
     over = run("ask", COUNT, "--lab", lab, "--epsilon", "0.5", "--then", "SELECT COUNT(*) AS k FROM answer")
-    assert over.stdout.splitlines()[0].split()[0] == "k"
+    lines = over.stdout.splitlines()
+    assert lines[0] == told.splitlines()[0]
+    assert any(line.split()[:1] == ["k"] for line in lines[1:])
+    both = _json(run("ask", COUNT, "--lab", lab, "--epsilon", "0.5", "--then", "FROM answer", "--json"))
+    assert set(both["columns"]) == set(first["columns"])  # type: ignore[index]
+    assert both["answer"]["columns"] == first["columns"]  # type: ignore[index]
+    for asked in ([COUNT, COUNT], ["SHOW TABLES"]):
+        refused = run("ask", *asked, "--lab", lab, "--epsilon", "0.1", "--then", "FROM answer")
+        assert refused.exit_code
+        assert "SF-Q" in refused.stderr
     left = _json(run("budget", "--lab", lab, "--json"))
     assert left["population:patient_id"]["left_epsilon"] == 0.5  # type: ignore[index]
 

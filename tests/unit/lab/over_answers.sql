@@ -26,3 +26,9 @@ PIVOT t ON sex USING COUNT(*) GROUP BY ward
 PIVOT t ON ward USING SUM(cost) AS s GROUP BY sex
 SELECT AVG(m) AS a FROM (SELECT ward, AVG(c) AS m FROM (SELECT who, ward, SUM(cost) AS c FROM t GROUP BY who, ward) GROUP BY ward)
 SELECT ward, 1 - COUNT(*) / SUM(COUNT(*)) OVER (PARTITION BY sex) AS x, sex FROM t GROUP BY ward, sex
+SELECT ward, COUNT(*) AS n FROM t GROUP BY ward UNION ALL SELECT sex, COUNT(*) AS m FROM t GROUP BY sex ORDER BY n DESC LIMIT 2
+SELECT ward, COUNT(*) AS n FROM t GROUP BY ward UNION SELECT ward, COUNT(*) AS n FROM t WHERE cost < 99 GROUP BY ward
+SELECT ward, COUNT(*) - (SELECT COUNT(*) FROM t WHERE ward = 'B') AS d FROM t GROUP BY ward
+SELECT ward, 100.0 * COUNT(*) / (SELECT COUNT(*) FROM t) AS share FROM t GROUP BY ward ORDER BY share
+SELECT ward, COUNT(*) AS n FROM t GROUP BY ward HAVING COUNT(*) > (SELECT COUNT(*) / 3.0 FROM t)
+SELECT COUNT(*) AS n FROM t WHERE cost > 2 * (SELECT AVG(cost) FROM t) - 9

@@ -44,6 +44,7 @@ def _every_row() -> pa.Table:
             "seen": pa.array([datetime(2024, 2, 1, at % 24) for at in range(len(rows))]),
             "cost": np.linspace(0, 1000, len(rows)),
             "number": pa.array([1 + at % 5 for at in range(len(rows))], pa.int64()),
+            "code": pa.array([3_000_000 + at % 7 for at in range(len(rows))], pa.int64()),
         }
     )
 
@@ -65,6 +66,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Any:
             "seen": sf.between(datetime(2024, 1, 1), datetime(2024, 12, 31)),
             "cost": sf.between(0, 1000),
             "number": sf.between(1, 9, step=1),
+            "code": sf.between(0, 4_000_000, step=1),
         },
         budget=sf.Budget(epsilon=10**6),
     )
@@ -111,6 +113,9 @@ COUNTED = [
     ("name", STAR, "t.number < 3", 2),
     ("team", STAR, "", 3),
     ("ward", "t", "ward IN ('A', 'C') AND age > 3", 2),
+    ("code", "t", "code BETWEEN 3000000 AND 3000004", 5),
+    ("code", "t", "code > 3000000 AND NOT (code > 3000002) AND age > 3", 2),
+    ("code // 10", "t", "code < 35 AND code >= 5", 4),
 ]  # fmt: skip
 
 
@@ -214,3 +219,13 @@ def test_quotients_below_zero_round_towards_zero(session: Any, key: str) -> None
         ).release(epsilon=1)
     found = {row["k"]: row["n"] for row in answer.all_groups().to_arrow().to_pylist() if row["k"] is not None}
     assert {k: n for k, n in found.items() if n} == {k: n for k, n in expected.items() if n}
+
+
+def test_a_few_numbers_of_a_wide_range_are_groups(session: Any) -> None:
+    """Without the condition there are more groups than a question may have."""
+    sql = "SELECT code, COUNT(*) AS n FROM t WHERE code IN (3000001, 3000003, 3000009) GROUP BY code"
+    with without_noise():
+        found = session.sql(sql).release(epsilon=1).all_groups().to_arrow().to_pydict()
+    codes = ROWS["code"].to_pylist()
+    assert found["code"] == [3000001, 3000003, 3000009]
+    assert found["n"] == [codes.count(3000001), codes.count(3000003), 0]

@@ -116,6 +116,11 @@ def test_intervals_of_computed_numbers_hold_the_exact_ones(session: Any) -> None
         ("SELECT ward, RANK() OVER (ORDER BY cost) AS r FROM t GROUP BY ward", "SF-Q104"),
         ("SELECT ROW_NUMBER() OVER (ORDER BY cost) AS r, cost FROM t", "SF-Q104"),
         ("SELECT cost FROM t UNION ALL SELECT cost FROM t", "SF-Q102"),
+        (
+            "SELECT COUNT(*) FROM t UNION SELECT SUM(cost) FROM t UNION ALL SELECT COUNT(*) FROM t",
+            "SF-Q102",
+        ),
+        ("SELECT ward, COUNT(*) AS n, (SELECT MAX(cost) FROM t) AS m FROM t GROUP BY ward", "SF-Q104"),
         ("SELECT DISTINCT ward FROM t WHERE cost > 1", "SF-Q103"),
         ("PIVOT t ON sex USING COUNT(*)", "SF-Q102"),
         ("SELECT ward, AVG(cots) AS a FROM t GROUP BY ward", "SF-Q107"),

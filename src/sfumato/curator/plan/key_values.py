@@ -290,7 +290,24 @@ class _World:
         turns = None if domain.size <= MOST_LISTED else _list_turns(column, used, domain.low, domain.high)
         if turns is not None:
             return turns if turns.size <= MOST_COMBINATIONS else None
-        return np.arange(domain.low, domain.high + 1) if domain.size <= MOST_VALUES else None
+        if domain.size <= MOST_VALUES:
+            return np.arange(domain.low, domain.high + 1)
+        return self._list_allowed(column, domain.low, domain.high)
+
+    def _list_allowed(self, column: Column, low: int, high: int) -> Ints | None:
+        """Return the values that conditions on one column alone allow; None for too many."""
+        alone = tuple(part for part in self.where if set(_list_columns(part)) == {column})
+        turns = _list_turns(column, alone, low, high) if alone else None
+        if turns is None or turns.size > MOST_COMBINATIONS:
+            return None
+        window = self._window(_Rows(turns.size, {column: turns}))
+        kept = np.logical_and.reduce([window.condition(part) for part in alone])
+        sizes = np.where(kept, np.append(turns[1:], high + 1) - turns, 0)
+        if sizes.sum() > MOST_VALUES:
+            return None
+        # The numbers from each turn up to the next, one range after the other.
+        starts = np.cumsum(sizes) - sizes
+        return np.repeat(turns - starts, sizes) + np.arange(sizes.sum())
 
     def _list_public(self, block: _Block, columns: Sequence[Column], table: Table) -> _Rows:
         names, rows = list(table.columns), table.combinations or ()

@@ -165,9 +165,13 @@ class Grouping:
         """Return what each place stands for, as people see it."""
         if isinstance(self.domain, FreeTexts):
             raise AssertionError(self)
-        shown: list[Shown | None] = list(self.domain.show_values())
-        if self.places is not None:
-            shown = [shown[place] for place in self.places]
+        shown: list[Shown | None]
+        if self.places is not None and isinstance(self.domain, Numbers):
+            # Of a wide range a condition may have left a few numbers.
+            shown = [self.domain.show_value(self.domain.low + place) for place in self.places]
+        else:
+            shown = list(self.domain.show_values())
+            shown = shown if self.places is None else [shown[place] for place in self.places]
         return [*shown, *([None] if self.nulls else [])]
 
 

@@ -234,7 +234,7 @@ class Hidden:
         self.session = lab.session()
 
     def hold(self, part: int) -> list[bool]:
-        """Return for each interval of sums over the answer whether the exact number is within, the total first."""
+        """Return for each interval of sums whether the exact number is within, the total first."""
         sql = f"SELECT a, b, COUNT(*) AS n FROM t WHERE part = {part} GROUP BY a, b"
         release, exact = self.session.sql(sql).release(epsilon=0.5), self.exact[part]
         (total,) = release.sql("SELECT SUM(n) AS n FROM answer").interval().to_pylist()
