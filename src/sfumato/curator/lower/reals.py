@@ -116,16 +116,22 @@ def settle_real(found: Real, *parts: LoweredValue, total: bool = True) -> Lowere
 
 
 def coarsen_real(part: LoweredValue, found: Real, bits: int) -> LoweredValue:
-    """Return a double as an integer of at most so many bits."""
-    return _on_grid(found, found.bound, bits, part.constant, part.present)
+    """Return a double as an integer of at most so many bits, with ends whose middle is an integer too.
+
+    Deviations from a middle between two integers count half steps, which takes DuckDB a tenth longer.
+    """
+    return _on_grid(found, found.bound, bits, part.constant, part.present, centred=True)
 
 
-def _on_grid(found: Real, width: float, bits: int, constant: bool, present: bool) -> LoweredValue:
+def _on_grid(
+    found: Real, width: float, bits: int, constant: bool, present: bool, *, centred: bool = False
+) -> LoweredValue:
     exponent = math.frexp(max(width, 2.0**-_FARTHEST))[1] - bits
     if found.quantum - exponent < -1000:
         found = _flushed(found)
     step = 2.0**exponent
     low, high = math.floor(found.low / step), math.ceil(found.high / step)
+    high += (low + high) % 2 if centred else 0
     whole = Whole(found.value, "even", exponent, low, high, not _is_bounded(found))
     domain, error = Numbers(low, high, Fraction(2) ** exponent), found.error + step / 2
     return LoweredValue(whole, domain, constant, present, found, error)
