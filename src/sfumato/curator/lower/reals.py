@@ -353,7 +353,18 @@ def power_real(one: Real, power: Fraction) -> Real | None:
     relative = abs(exponent) * one.relative * 2 + _CURVED
     value = Power(one.value, _constant(exponent), one.low > 0 or (exponent > 0 and one.low >= 0))
     quantum = _exponent(min(near)) - 1 if near else 0
-    return _rounded(Real(value, low, high, quantum, math.inf, relative))
+    error = _error_of_power(one, lowest, exponent) + high * _CURVED
+    return _rounded(Real(value, low, high, quantum, error, relative))
+
+
+def _error_of_power(one: Real, lowest: float, exponent: float) -> float:
+    """Return how far a power is off at most, by how steep it is: most at the far end, or next to 0."""
+    if not one.error:
+        return 0.0
+    if 0 < exponent < 1:
+        return float(one.error**exponent)
+    steepest = one.bound + one.error if exponent > 0 else lowest - one.error
+    return abs(exponent) * _raise_to(steepest, exponent - 1) * one.error if steepest > 0 else math.inf
 
 
 def _raise_to(end: float, exponent: float) -> float:
