@@ -294,9 +294,10 @@ def absolute_real(one: Real) -> Real:
     return replace(one, value=RealFunction("abs", one.value), low=low, high=one.bound)
 
 
-def round_real(one: Real, name: str) -> Real:
-    """Return FLOOR, TRUNC or ROUND of a double that no integer of 64 bits holds."""
-    ends = [float(_round_end(end, {"trunc": "zero"}.get(name, name))) for end in (one.low, one.high)]
+def round_real(one: Real, rule: str) -> Real:
+    """Return a double rounded by a rule of `Whole`, as a double: no integer of 64 bits holds it."""
+    ends = [float(_round_end(end, rule)) for end in (one.low, one.high)]
+    name = {"away": "round", "zero": "trunc"}.get(rule, rule)
     return _checked(Real(RealFunction(name, one.value), ends[0], ends[1], 0, whole=True))
 
 
