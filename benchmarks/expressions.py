@@ -6,7 +6,14 @@ Plain is the question on a table of doubles and decimals as DuckDB keeps them. P
 question becomes, on the snapshot; noise, the ledger and planning are left out, as they cost the same for all
 expressions. Both take turns on one thread, and the best of several counts, in time of the processor.
 
-Aims: logarithms, exponentials and powers within 2.5 times plain.
+Aims: logarithms, exponentials and powers within 2.5 times plain. Measured on 2 million rows with DuckDB 2.0,
+before doubles (columns on binary grids, functions in integers) and now:
+
+    count tip / fare > .25    1.5 → 1.2      sum fare * dist   1.5 → 1.5      count fare > 20   0.8 → 0.8
+    avg least(tip / fare, 1)  1.3 → 1.4      sum               0.8 → 0.8      sum round(fare)   1.5 → 1.5
+    ln                         24 → 2.2      avg               0.8 → 0.9      sum case          0.8 → 0.8
+    exp                        10 → 1.9      variance          0.5 → 0.5      group by floor    1.0 → 1.0
+    power                      23 → 1.5      sqrt              1.4 → 1.7
 """
 
 from __future__ import annotations

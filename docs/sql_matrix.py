@@ -90,6 +90,7 @@ CLAUSES: dict[str, tuple[str, ...]] = {
         for each in (
             "age BETWEEN 18 AND 64 AND ward IN ('A', 'B') OR NOT ok",
             "ward IS NULL",
+            "ward >= 'B'",
             "note LIKE '%fever%' OR note ILIKE 'PAIN_'",
             "REGEXP_MATCHES(note, 'fever|co(ugh|ld)')",
             "REGEXP_MATCHES(note, '[0-9]+')",

@@ -208,8 +208,7 @@ def _round_double(found: Real, rule: str, unit: Fraction, part: LoweredValue) ->
     """Return a double as integers of this unit, or as a double if they could need more than 62 bits."""
     if found.bound < _INTEGERS:
         return settle_whole(found, rule, unit, part)
-    name = {"away": "round", "zero": "trunc"}.get(rule, rule)
-    return settle_real(scale_real(round_real(found, name), unit), part)
+    return settle_real(scale_real(round_real(found, rule), unit), part)
 
 
 def floor_divide_numbers(left: LoweredValue, right: LoweredValue) -> LoweredValue:

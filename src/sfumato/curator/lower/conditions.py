@@ -14,7 +14,6 @@ from sfumato.curator.catalog.domains import FreeTexts, Listed, Numbers, Periods
 from sfumato.curator.lower.lowered_value import (
     MISSING,
     LoweredValue,
-    Real,
     align_periods,
     align_steps,
     constant_number,
@@ -42,6 +41,7 @@ from sfumato.engines.values import (
     Some,
     Spelled,
     Text,
+    Value,
 )
 from sfumato.errors import PolicyError
 
@@ -99,7 +99,7 @@ def _compare_with_literal(part: LoweredValue, operator: str, value: Scalar | Non
             # Literals are exact: one between two steps of a grid equals no value of it.
             number = _require_number(words, value)
             if part.real is not None:
-                return compare_reals(part.real, operator, constant_real(number))
+                return _compare(part.real.value, operator, constant_real(number).value)
             return compare_with_constant(part, operator, number / domain.step)
         case Periods() as domain:
             return compare_with_constant(
@@ -214,39 +214,29 @@ def compare_values(left: LoweredValue, operator: str, right: LoweredValue) -> Pr
     if not _is_text(left) and not _is_text(right) and not isinstance(left.domain, Periods):
         aligned = align_steps([left, right], "One side of a comparison")
         if aligned is None:
-            reals = (as_real(part, "One side of a comparison") for part in (left, right))
-            return compare_reals(next(reals), operator, next(reals))
+            first, second = (as_real(part, "One side of a comparison").value for part in (left, right))
+            return _compare(first, operator, second)
     one, other = make_comparable(left, right, ordered=operator != "=")
     match one.value, other.value:
-        case Constant(int(first)), Constant(int(second)):
-            return Every() if _HOLDS[operator](first, second) else Some()
+        case Constant(int(known)), Constant(int(other_known)):
+            return Every() if _HOLDS[operator](known, other_known) else Some()
+    return _compare(one.value, operator, other.value)
+
+
+def _compare(one: Value, operator: str, other: Value) -> Predicate:
+    """Return the comparison of two integers or two doubles, unknown where either is missing."""
     match operator:
         case "=":
-            return Same(one.value, other.value)
+            return Same(one, other)
         case "<":
-            return Less(one.value, other.value)
+            return Less(one, other)
         case ">":
-            return Less(other.value, one.value)
+            return Less(other, one)
         # Not(…) is unknown where either side is missing, as SQL wants <= to be.
         case "<=":
-            return Not(Less(other.value, one.value))
+            return Not(Less(other, one))
         case _:
-            return Not(Less(one.value, other.value))
-
-
-def compare_reals(one: Real, operator: str, other: Real) -> Predicate:
-    """Return the comparison of two doubles, unknown where either is missing."""
-    match operator:
-        case "=":
-            return Same(one.value, other.value)
-        case "<":
-            return Less(one.value, other.value)
-        case ">":
-            return Less(other.value, one.value)
-        case "<=":
-            return Not(Less(other.value, one.value))
-        case _:
-            return Not(Less(one.value, other.value))
+            return Not(Less(one, other))
 
 
 def make_comparable(

@@ -11,6 +11,8 @@ from sfumato.curator.catalog.columns import STEPS, choose_exponent
 from sfumato.curator.catalog.domains import Domain, Listed, Numbers, Periods
 from sfumato.engines.values import (
     Add,
+    AtLeast,
+    Choose,
     Constant,
     Divide,
     Lookup,
@@ -245,6 +247,10 @@ def divide_by_integer(value: Value, domain: Numbers, divisor: int) -> Value:
     if isinstance(value, Lookup):
         return Lookup(value.part, tuple(None if each is None else each // divisor for each in value.entries))
     up = -(domain.low // divisor) if domain.low < 0 else 0
+    if up and domain.bound + up * divisor >= LARGEST:
+        # 64 bits do not hold the multiple too, and how long division takes in more depends on the number.
+        below_zero = add_integer(Divide(add_integer(value, 1), Constant(divisor)), -1)
+        return Choose(AtLeast(value, 0), Divide(value, Constant(divisor)), below_zero)
     return add_integer(Divide(add_integer(value, up * divisor), Constant(divisor)), -up)
 
 

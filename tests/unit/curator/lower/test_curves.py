@@ -85,6 +85,25 @@ def test_a_power_lies_within_its_bounds_and_near_the_true_value(power: str) -> N
             assert abs(ours * step - true) <= found.error + 1e-12 * abs(true)
 
 
+@pytest.mark.parametrize("power", ["0.5", "0.3", "1.5", "7.5", "-0.5", "-1.5"])
+def test_a_power_of_a_difference_is_off_by_little(power: str) -> None:
+    """Next to 0 a difference of doubles has no relative error that is known."""
+    x, y = (LoweredValue(Column(0, name), Numbers(1, 1000), present=True) for name in ("x", "y"))
+    shift = literal_number(Fraction(0) if float(power) > 0 else Fraction(2000))
+    apart = apply_function("subtract", (apply_function("divide", (x, y)), apply_function("divide", (y, x))))
+    base = apply_function("add", (apart, shift))
+    found = apply_function("power", (base, literal_number(Fraction(power))))
+    assert found.real is not None
+    assert 0 < found.real.error <= 1e-3 * found.real.bound
+    read, exponent = reading(found.real.value), float(power)
+    rng = random.Random(7)
+    for _ in range(300):
+        a, b = rng.randint(1, 1000), rng.randint(1, 1000)
+        exact = Fraction(a, b) - Fraction(b, a) + (0 if exponent > 0 else 2000)
+        if exact > 0:
+            assert abs(read({(0, "x"): a, (0, "y"): b}) - float(exact) ** exponent) <= found.real.error
+
+
 def test_a_power_needs_a_constant() -> None:
     part = LoweredValue(Column(0, "x"), Numbers(0, 9))
     for exponent in (part, literal_number(Fraction(9)), literal_number(Fraction(-100))):

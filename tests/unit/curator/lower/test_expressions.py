@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import random
 from fractions import Fraction
 
 import pytest
 
+from conformance.reference import value as reading
 from sfumato.curator.catalog.domains import FreeTexts, Listed, Numbers
 from sfumato.curator.lower.expressions import lower_condition, lower_expression
-from sfumato.curator.lower.lowered_value import LARGEST, LoweredValue, require_number
+from sfumato.curator.lower.lowered_value import LARGEST, LoweredValue, divide_by_integer, require_number
 from sfumato.curator.lower.scope import Field, Scope
 from sfumato.curator.question.relation import FunctionCall, Literal, Name
+from sfumato.engines.value_ranges import ValueRanges
 from sfumato.engines.values import Column, Every, Less, Lookup, Same, Some
 from sfumato.errors import PolicyError
 from sfumato.queries.sql import parse_expression_text
@@ -114,6 +117,21 @@ def test_listed_numbers_are_exact(values: tuple[str, ...], step: str) -> None:
     assert domain.step == Fraction(step)
     assert tuple(entry * domain.step for entry in part.value.entries if entry is not None) == numbers
     assert part.error == 0
+
+
+def test_division_by_a_constant_needs_no_more_than_64_bits() -> None:
+    """How long an engine divides integers of 128 bits depends on how large they are."""
+    rng, x = random.Random(1), Column(0, "x")
+    for _ in range(300):
+        low = -rng.randint(0, 2 ** rng.randint(1, 62) - 2)
+        domain = Numbers(low, rng.randint(low, LARGEST - 2))
+        divisor = rng.choice([2, 7, 2**20, 10**9, rng.randint(2, LARGEST // 2)])
+        value = divide_by_integer(x, domain, divisor)
+        assert ValueRanges({x: (domain.low, domain.high)}).is_narrow(value)
+        read = reading(value)
+        for number in {domain.low, domain.high, rng.randint(domain.low, domain.high)}:
+            assert read({(0, "x"): number}) == number // divisor
+        assert read({(0, "x"): None}) is None
 
 
 def test_listed_numbers_that_no_integer_of_62_bits_holds_are_rounded_and_say_so() -> None:
