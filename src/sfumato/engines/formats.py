@@ -19,8 +19,14 @@ NUMBER_FORMATS = {"1,234.56": (",", "."), "1.234,56": (".", ",")}
 Spaces and apostrophes between groups are read in both.
 """
 
-DATE_FORMATS = ("31/12/2024", "12/31/2024", "2024/12/31", "20241231", "31 Dec 2024", "Dec 31 2024")
-"""Each name writes 31 December 2024. In the first three a point or a dash may stand for the slash."""
+DATE_FORMATS = (
+    "31/12/2024", "12/31/2024", "31/12/24", "12/31/24",
+    "2024/12/31", "20241231", "31 Dec 2024", "Dec 31 2024",
+)  # fmt: skip
+"""Each name writes 31 December 2024. A point or a dash may stand for a slash.
+
+Years of two digits are from 1969 to 2068, as in POSIX.
+"""
 
 _SPACES = " '\u00a0\u2019\u202f"
 """Spaces and apostrophes that may stand between groups of three digits."""
@@ -43,9 +49,14 @@ _REST = "(|[T ,].*)"
 """What may follow a date: a time of day and a zone, which are read as in ISO 8601."""
 _SEPARATOR = "[-./]"
 _GAP = "[-./, ]*"
+_SHORT_YEAR = "SHORT YEAR"
+"""Stands for the years of two digits of each century."""
+_CENTURIES = {"20": "(6[0-8]|[0-5][0-9])", "19": "(69|[7-9][0-9])"}
 _WRITTEN = {
     "31/12/2024": (f"([0-9]{{1,2}}){_SEPARATOR}([0-9]{{1,2}}){_SEPARATOR}([0-9]{{4}})", r"\3-0\2-0\1"),
     "12/31/2024": (f"([0-9]{{1,2}}){_SEPARATOR}([0-9]{{1,2}}){_SEPARATOR}([0-9]{{4}})", r"\3-0\1-0\2"),
+    "31/12/24": (f"([0-9]{{1,2}}){_SEPARATOR}([0-9]{{1,2}}){_SEPARATOR}{_SHORT_YEAR}", r"\3-0\2-0\1"),
+    "12/31/24": (f"([0-9]{{1,2}}){_SEPARATOR}([0-9]{{1,2}}){_SEPARATOR}{_SHORT_YEAR}", r"\3-0\1-0\2"),
     "2024/12/31": (f"([0-9]{{4}}){_SEPARATOR}([0-9]{{1,2}}){_SEPARATOR}([0-9]{{1,2}})", r"\1-0\2-0\3"),
     "20241231": ("([0-9]{4})([0-9]{2})([0-9]{2})", r"\1-\2-\3"),
     "31 Dec 2024": (f"([0-9]{{1,2}}){_GAP}#([0-9]{{2}})#{_GAP}([0-9]{{4}})", r"\3-\2-0\1"),
@@ -83,7 +94,10 @@ def write_iso_date(text: str, name: str, functions: TextFunctions) -> str:
         for number, month in enumerate(_MONTHS, start=1):
             text = replace(text, f"^([^A-Za-z#]*){_any_case(month)}[.]?([^A-Za-z].*)$", rf"\1#{number:02}#\2")
     pattern, iso = _WRITTEN[name]
-    text = replace(text, f"^ *{pattern}{_REST}$", rf"{iso}\4")
+    centuries = _CENTURIES if _SHORT_YEAR in pattern else {"": ""}
+    for century, years in centuries.items():
+        dated = pattern.replace(_SHORT_YEAR, years)
+        text = replace(text, f"^ *{dated}{_REST}$", rf"{century}{iso}\4")
     # One-digit days and months have been given a zero, and those of two digits one too many.
     text = replace(text, "^([0-9]{4})-0([0-9]{2})-", r"\1-\2-")
     text = replace(text, "^([0-9]{4}-[0-9]{2})-0([0-9]{2})(.*)$", r"\1-\2\3")

@@ -206,6 +206,71 @@ def _(folder: Path) -> None:
     assert caveats.lucky() not in exact.quote(epsilon=1).caveats
 
 
+def _equal_groups(folder: Path) -> sf.Session:
+    """Forty groups of 100 units each, and forty that are empty."""
+    rows = {"who": list(range(4000)), "x": [at % 40 for at in range(4000)]}
+    return make_lab(folder, rows, {"x": sf.between(0, 79, step=1, missing=0)}, most=1).session()
+
+
+BY_X = "SELECT x, COUNT(*) AS n FROM t GROUP BY x"
+
+
+@measures(caveats.left_out_groups)
+def _(folder: Path) -> None:
+    release = _equal_groups(folder).sql(BY_X).release(epsilon=1)
+    counted = release.sql("SELECT COUNT(*) AS k FROM answer")
+    left_out = release.all_groups().sql("SELECT COUNT(*) AS k FROM answer").item() - counted.item()
+    assert left_out == 80 - counted.item() > 0
+    assert counted.caveats[0] == caveats.left_out_groups(left_out)
+    assert (
+        caveats.left_out_groups(1) == "1 group without a significant count is left out as if empty: r.all_groups().sql(…)"
+    )
+
+
+@measures(caveats.without_interval)
+def _(folder: Path) -> None:
+    """The MAX of 40 equal counts is too large: all 40 are at most 100 once in 2^40 answers."""
+    query = _equal_groups(folder).sql(BY_X)
+    for at in range(5):
+        found = query.release(epsilon=0.5 + at / 100).sql("SELECT MAX(n) AS m FROM answer")
+        assert found.item() > 100
+        assert caveats.without_interval("m", "MAX of noisy numbers is biased") in found.caveats
+        assert found.interval().column_names == []
+
+
+@measures(caveats.without_intervals)
+def _(folder: Path) -> None:
+    release = _equal_groups(folder).sql(BY_X).release(epsilon=1)
+    found = release.sql("SELECT COLUMNS('n') FROM answer")
+    assert caveats.without_intervals() in found.caveats
+    assert found.interval().column_names == []
+    followed = release.sql("SELECT x, n FROM answer")
+    assert caveats.without_intervals() not in followed.caveats
+    assert followed.interval().column_names == ["x", "n_low", "n_high"]
+
+
+@measures(caveats.chosen_rows)
+def _(folder: Path) -> None:
+    """The largest of 400 equal counts is chosen, by the release and by SQL over it.
+
+    Its interval has the exact number in 95 of 100 answers, so all of 4 answers miss it once in 160,000. An
+    interval for one count alone misses it nearly always: 400 such intervals have it once in 25,000.
+    """
+    rows = {"who": list(range(16_000)), "x": [at % 400 for at in range(16_000)]}
+    columns = {"x": sf.between(0, 399, step=1, missing=0)}
+    session = make_lab(folder, rows, columns, most=1).session()
+    select, last = "SELECT x, 2 * n AS m FROM answer", "ORDER BY {} DESC LIMIT 1"
+    misses = [0, 0]
+    for at in range(4):
+        one = session.sql(f"{BY_X} {last.format('n')}").release(epsilon=0.5 + at / 100).sql(select)
+        every = session.sql(BY_X).release(epsilon=0.505 + at / 100)
+        for place, found in enumerate((one, every.sql(f"{select} {last.format('m')}"))):
+            assert caveats.chosen_rows() in found.caveats
+            ends = found.interval().to_pydict()
+            misses[place] += not ends["m_low"][0] <= 80 <= ends["m_high"][0]
+    assert max(misses) < 4
+
+
 @measures(caveats.clipped_units)
 def _(folder: Path) -> None:
     session = make_lab(folder, SPENDING, SPENT).session()

@@ -19,6 +19,7 @@ from sfumato.curator.answers.post_processing import compute_figure, compute_line
 from sfumato.curator.answers.results import only_item
 from sfumato.curator.answers.shown_groups import GroupRule
 from sfumato.curator.answers.simulated_noise import simulate_noise
+from sfumato.curator.plan.caveats import chosen_rows, left_out_groups, without_interval, without_intervals
 from sfumato.curator.question.measurement import ChosenAggregate, has_total, list_aggregates
 from sfumato.engines.duckdb.answer_sql import Refusal, refuse_over_answer, run_over_answer
 from sfumato.engines.duckdb.origins import KNOWN, NOISY, Origin, trace_select
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.curator.answers.noise_law import Ends, Floats
+    from sfumato.curator.plan.caveats import Caveat
     from sfumato.curator.plan.plan import QuestionPlan
     from sfumato.engines.duckdb.origins import TracedSelect
     from sfumato.viz import Chart
@@ -79,7 +81,7 @@ class ComputedAnswer:
     """The result of SQL over a release: a table, with intervals where they are known."""
 
     def __init__(
-        self, table: pa.Table, ends: Mapping[str, Ends], labels: tuple[str, ...], notes: tuple[str, ...]
+        self, table: pa.Table, ends: Mapping[str, Ends], labels: tuple[str, ...], notes: tuple[Caveat, ...]
     ) -> None:
         self._table, self._ends, self._labels, self._notes = table, dict(ends), labels, notes
 
@@ -89,7 +91,7 @@ class ComputedAnswer:
         return list(self._table.column_names)
 
     @property
-    def caveats(self) -> tuple[str, ...]:
+    def caveats(self) -> tuple[Caveat, ...]:
         """Why columns have no interval, and what intervals do not cover."""
         return self._notes
 
@@ -328,11 +330,11 @@ def compute_sql(
     texts, tables = [text], [answer.rows]
     if traced is not None and not isinstance(rows, str):
         texts.append(_write_draws(traced.text))
-        tables.append(_list_draws(answer.rows, rows))
+        tables.append(_list_draws(rows.rows if answer.chosen else answer.rows, rows))
     found, *drawn = run_over_answer(texts, tables)
     if isinstance(found, Refusal):
         raise refuse_over_answer(found)
-    notes = _explain_hidden(answer.hidden)
+    notes = [left_out_groups(answer.hidden)] if answer.hidden else []
     if traced is None or found.num_columns != len(traced.names):
         return _show_untraced(found, notes)
     if drawn and not isinstance(drawn[0], Refusal):
@@ -341,27 +343,15 @@ def compute_sql(
     why = rows if isinstance(rows, str) else "draws of the noise take too much time or memory"
     pairs = list(zip(found.column_names, traced.origins, strict=True))
     labels = tuple(name for name, each in pairs if not each.noisy)
-    notes += [_explain(name, each.reason or why) for name, each in pairs if each.noisy]
+    notes += [without_interval(name, each.reason or why) for name, each in pairs if each.noisy]
     return ComputedAnswer(found, {}, labels, tuple(notes))
 
 
-def _explain_hidden(hidden: int) -> list[str]:
-    if not hidden:
-        return []
-    groups = "1 group" if hidden == 1 else f"{hidden:,} groups"
-    verb = "is" if hidden == 1 else "are"
-    return [f"{groups} without a significant count {verb} left out as if empty: r.all_groups().sql(…)"]
-
-
-def _show_untraced(found: pa.Table, notes: list[str]) -> ComputedAnswer:
+def _show_untraced(found: pa.Table, notes: list[Caveat]) -> ComputedAnswer:
     numbers = [each.name for each in found.schema if str(each.type) in _NUMBERS]
     labels = tuple(name for name in found.column_names if name not in numbers)
-    reason = ["No intervals: how this SQL computes its columns is not followed"] if numbers else []
+    reason = [without_intervals()] if numbers else []
     return ComputedAnswer(found, {}, labels, (*notes, *reason))
-
-
-def _explain(name: str, reason: str) -> str:
-    return f"No interval for {name}: {reason}"
 
 
 _DRAW = "draw of the noise"
@@ -431,7 +421,7 @@ class _Intervals:
         traced: TracedSelect,
         rows: SimulatedRows,
         confidence: float,
-        notes: list[str],
+        notes: list[Caveat],
     ) -> None:
         self._table, self._drawn, self._traced = table, drawn, traced
         self._level, self._missed, self._wide = confidence, rows.missed, rows.every is not None
@@ -460,9 +450,9 @@ class _Intervals:
                 if found is not None:
                     ends[names[at]] = found
             if reason is not None:
-                self._notes.append(_explain(names[at], reason))
+                self._notes.append(without_interval(names[at], reason))
         if self._traced.chosen and ends:
-            self._notes.append("Noise decides which rows are shown: intervals hold for all rows together")
+            self._notes.append(chosen_rows())
         return ComputedAnswer(self._table, ends, shown, tuple(self._notes))
 
     def _match_rows(self, labels: list[int]) -> tuple[NDArray[np.intp] | None, NDArray[np.intp]]:

@@ -177,10 +177,16 @@ class Release:
         return self._copy(_chosen_groups=self._groups.significant)
 
     def _simulate(self, *, judged: bool) -> SimulatedRows | str:
-        """Return the answer with other noise, in which groups are `judged` once more."""
+        """Return the answer with other noise, in which groups are `judged` once more.
+
+        If HAVING or LIMIT chose groups by their noise, draws have the others too: intervals of the chosen
+        ones alone would not allow for the choice.
+        """
         from sfumato.curator.answers.computed import simulate_rows
 
         whole = self.all_groups() if judged else self
+        if self._plan.question.chooses_groups:
+            whole = whole._copy(_places=np.flatnonzero(whole._among).tolist())
         return simulate_rows(
             self._plan, self._answer, whole._places, whole.to_arrow(), self._among, judged=judged
         )

@@ -246,8 +246,8 @@ def between(
     the second in UTC. `missing` counts in place of a missing value. `missing=False` promises that none is
     missing, and `missing=True` that some may be, although the source declares the column NOT NULL. `constant`
     says that all rows of a unit have one value; the unit's first row decides. `format` names how texts write
-    numbers ("1,234.56" or "1.234,56") or dates ("31/12/2024", "12/31/2024", "2024/12/31", "20241231",
-    "31 Dec 2024" or "Dec 31 2024"); by default it is found from the column.
+    numbers ("1,234.56" or "1.234,56") or dates ("31/12/2024", "12/31/2024", "31/12/24", "12/31/24",
+    "2024/12/31", "20241231", "31 Dec 2024" or "Dec 31 2024"); by default it is found from the column.
     """
     low, high, missing = _read_text_date(low), _read_text_date(high), _read_text_date(missing)
     if isinstance(low, BoundChoice) or isinstance(high, BoundChoice):

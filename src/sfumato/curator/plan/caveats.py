@@ -168,6 +168,27 @@ def limited_visits(unit: str, times: int) -> Caveat:
     return Caveat(f"Each {unit} comes at most {times} time{'s' * (times > 1)}")
 
 
+def left_out_groups(hidden: int) -> Caveat:
+    """Count the groups that SQL over an answer does not read, because their counts are not significant."""
+    groups, verb = ("1 group", "is") if hidden == 1 else (f"{hidden:,} groups", "are")
+    return Caveat(f"{groups} without a significant count {verb} left out as if empty: r.all_groups().sql(…)")
+
+
+def without_interval(name: str, reason: str) -> Caveat:
+    """Explain why a column of SQL over an answer has no interval."""
+    return Caveat(f"No interval for {name}: {reason}")
+
+
+def without_intervals() -> Caveat:
+    """Explain that no column has an interval if sfumato does not follow how the SQL computes them."""
+    return Caveat("No intervals: how this SQL computes its columns is not followed")
+
+
+def chosen_rows() -> Caveat:
+    """Explain what intervals hold for if noise decides which rows of an answer are shown."""
+    return Caveat("Noise decides which rows are shown: intervals hold for all rows together")
+
+
 def show_ends(low: Fraction, high: Fraction) -> str:
     """Return two ends of a clip as text."""
     return f"{format_number(low, 6)} to {format_number(high, 6)}".replace("-", "−")
