@@ -223,7 +223,8 @@ def _(folder: Path) -> None:
     assert left_out == 80 - counted.item() > 0
     assert counted.caveats[0] == caveats.left_out_groups(left_out)
     assert (
-        caveats.left_out_groups(1) == "1 group without a significant count is left out as if empty: r.all_groups().sql(…)"
+        caveats.left_out_groups(1)
+        == "1 group without a significant count is left out as if empty: r.all_groups().sql(…)"
     )
 
 
