@@ -118,7 +118,7 @@ def test_refining_keeps_the_sharper_choice(session: Any) -> None:
     ("sql", "code"),
     [
         ("SELECT MODE(note) AS m FROM t", "SF-Q109"),
-        ("SELECT MODE(sex) + 1 AS m FROM t", "SF-Q160"),
+        ("SELECT MODE(sex) + 1 AS m FROM t", "SF-Q161"),
         ("SELECT ward, age, MODE(age * 100000 % 999983) AS m FROM t GROUP BY ward, age", "SF-Q117"),
     ],
 )
