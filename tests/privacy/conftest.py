@@ -72,7 +72,7 @@ _FORBIDDEN = re.compile(
 _ATTACH = re.compile(r"ATTACH '([^']*)' AS \w+ \(READ_ONLY\)")
 _SPILL = re.compile(r"SET max_temp_directory_size = '[0-9]+MiB'")
 _TEXT = re.compile(r"'([^']*)'")
-_NUMBERS = re.compile(r"(?:[0-9a-f\[\], -]|NULL)*")
+_NUMBERS = re.compile(r"(?:[0-9a-f\[\], -]|NULL)*|-?[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _NUMBERED = re.compile(r"[a-z]{1,8}[0-9]+(_[a-z][0-9]+)?")  # c3, snapshot0, r0_n1
 _ESCAPE = " ESCAPE '\\'"  # the one mark of LIKE that is ours

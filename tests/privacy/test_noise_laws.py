@@ -31,7 +31,7 @@ SCALES = [
     Fraction(1, 1000), Fraction(1, 5), Fraction(1, 2), Fraction(1), Fraction(7, 3), Fraction(5), Fraction(10),
     Fraction(100, 3), Fraction(64), Fraction(65), Fraction(100), Fraction(255), Fraction(1000),
     Fraction(4096), Fraction(10**5, 7), Fraction(10**6), Fraction(2**20), Fraction(2**26 - 1),
-    Fraction(10**9, 3), Fraction(2**34), Fraction(2**40 + 7, 3), Fraction(2**40), Fraction(2**52),
+    Fraction(10**9, 3), Fraction(2**34), Fraction(2**40 + 7, 3), Fraction(2**40), Fraction(2**42),
 ]  # fmt: skip
 
 
@@ -39,7 +39,7 @@ SIGMAS = [
     Fraction(1, 1000), Fraction(1, 5), Fraction(1, 2), Fraction(1), Fraction(7, 3), Fraction(5), Fraction(10),
     Fraction(100, 3), Fraction(64), Fraction(100), Fraction(512), Fraction(1000), Fraction(1024),
     Fraction(1025), Fraction(4096), Fraction(10**5, 7), Fraction(10**6), Fraction(2**20), Fraction(2**26 - 1),
-    Fraction(10**9, 3), Fraction(2**34), Fraction(2**40 + 7, 3), Fraction(2**40), Fraction(2**52),
+    Fraction(10**9, 3), Fraction(2**34), Fraction(2**40 + 7, 3), Fraction(2**40), Fraction(2**42),
 ]  # fmt: skip
 
 

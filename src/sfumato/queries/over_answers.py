@@ -237,6 +237,7 @@ def _split(select: exp.Select, resolve: Resolve) -> tuple[exp.Select, exp.Select
         return None
     taken = {each.alias for each in select.expressions if isinstance(each, exp.Alias)}
     named: dict[Any, str] = {}
+    released: dict[int, exp.Column] = {}
     for key in keys:
         named[key] = _choose_name(key, select, named, taken)
 
@@ -246,12 +247,14 @@ def _split(select: exp.Select, resolve: Resolve) -> tuple[exp.Select, exp.Select
             if windowed or not is_aggregate(node):
                 return node
             named[node.copy()] = _choose_name(node, select, named, taken)
-        return exp.column(named[node])
+        column = exp.column(named[node])
+        released[id(column)] = column
+        return column
 
     rest: Any = _list_rest(select).transform(put_column)
     rest.set("from_", exp.From(this=exp.to_table("answer")))
-    known = {*named.values(), *taken}
-    if len(named) == len(keys) or any(each.name not in known for each in rest.find_all(exp.Column)):
+    columns = [each for each in rest.find_all(exp.Column) if id(each) not in released]
+    if len(named) == len(keys) or any(each.table or each.name not in taken for each in columns):
         return None
     inner = _copy_parts(select, "with_", "from_", "joins", "where")
     inner.set("expressions", [_show(node, name) for node, name in named.items()])
