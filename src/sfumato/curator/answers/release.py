@@ -179,14 +179,15 @@ class Release:
     def _simulate(self, *, judged: bool) -> SimulatedRows | str:
         """Return the answer with other noise, in which groups are `judged` once more.
 
-        If HAVING or LIMIT chose groups by their noise, draws have the others too: intervals of the chosen
-        ones alone would not allow for the choice.
+        If HAVING or LIMIT chose groups by their noise, draws have all groups that are possible: intervals of
+        the chosen ones alone would not allow for the choice.
         """
         from sfumato.curator.answers.computed import simulate_rows
 
-        whole = self.all_groups() if judged else self
-        if self._plan.question.chooses_groups:
-            whole = whole._copy(_places=np.flatnonzero(whole._among).tolist())
+        chosen = self._plan.question.chooses_groups
+        whole = self.all_groups() if judged or chosen else self
+        if chosen:
+            whole, judged = whole._copy(_places=np.flatnonzero(self._groups.possible).tolist()), False
         return simulate_rows(
             self._plan, self._answer, whole._places, whole.to_arrow(), self._among, judged=judged
         )
