@@ -208,9 +208,9 @@ def test_identifiers_that_may_have_been_rounded_are_refused(both: Both) -> None:
     from sfumato.errors import UsageError
 
     source = pa.table({"who": pa.array([2.0**53, 1.0]), "x": [1, 2]})
-    with pytest.raises(UsageError, match="SF-C207"):
+    with pytest.raises(UsageError, match="SF-C205"):
         both.duck.prepare(source, Preparation("who", 1, (), KEY), "t")
-    with pytest.raises(UsageError, match="SF-C207"):
+    with pytest.raises(UsageError, match="SF-C205"):
         both.prepare(
             source.cast(pa.schema({"who": pa.float64(), "x": pa.int64()})),
             Preparation("who", 1, (), KEY),

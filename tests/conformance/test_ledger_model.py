@@ -116,7 +116,7 @@ class Reference:
         """The code of the refusal, "charged", or the answer given for nothing."""
         for name in sorted(charge.accounts):
             if name not in self.opened:
-                return "SF-L203" if name.startswith("quota") else "SF-L202"
+                return "SF-B103" if name.startswith("quota") else "SF-B103"
         mine = [asked for asked in self.asked if asked.accounts == charge.accounts]
         keyed = next((asked for asked in mine if charge.key and asked.key == charge.key), None)
         if keyed is not None and keyed.request != charge.request:
@@ -287,7 +287,7 @@ class LedgerMachine(RuleBasedStateMachine):
     @rule(data=st.data(), number=st.integers(1, 4))
     def draw(self, data: st.DataObject, number: int) -> None:
         asked, reserved = data.draw(st.sampled_from(self.reference.reserved()))
-        expected = "done" if number <= asked.rest else "SF-L119"
+        expected = "done" if number <= asked.rest else "SF-L109"
         assert said(partial(self.ledger.draw, reserved, number)) == expected
         if expected == "done":
             self.reference.entries += 1
@@ -316,7 +316,7 @@ class LedgerMachine(RuleBasedStateMachine):
         answer = f"answer {self.reference.entries}"
         expected = "done" if asked.answer is None and not asked.unread else "SF-L109"
         if asked.steps is not None and asked.drawn == 0:
-            expected = "SF-L118"
+            expected = "SF-L109"
         assert said(partial(self.ledger.release, asked.charged, answer)) == expected
         if expected == "done":
             self.reference.entries += 1

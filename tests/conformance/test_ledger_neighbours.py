@@ -46,7 +46,7 @@ def ask(name: str, neighbours: str | None, accounts: tuple[str, ...] = (PEOPLE,)
 def refused(call: Callable[[], object]) -> None:
     with pytest.raises(PolicyError) as refusal:
         call()
-    assert refusal.value.code == "SF-L205"
+    assert refusal.value.code == "SF-N303"
 
 
 @pytest.mark.parametrize("named", [True, False])

@@ -155,11 +155,11 @@ def test_a_writer_may_charge_and_nothing_more(server: Server) -> None:
         ("SF-L103", "UPDATE ledger SET version = 1"),
         ("SF-L103", "UPDATE ledger SET version = 6"),
         ("SF-L103", "ALTER TABLE answers ADD note TEXT"),
-        ("SF-L102", "UPDATE ledger SET entries = 2"),
-        ("SF-L102", "UPDATE ledger SET head = repeat('0', 64)"),
-        ("SF-L102", "UPDATE answers SET answer = 'another'"),
-        ("SF-L102", "DELETE FROM answers"),
-        ("SF-L102", "UPDATE answers SET charge = 1"),
+        ("SF-L101", "UPDATE ledger SET entries = 2"),
+        ("SF-L101", "UPDATE ledger SET head = repeat('0', 64)"),
+        ("SF-L101", "UPDATE answers SET answer = 'another'"),
+        ("SF-L101", "DELETE FROM answers"),
+        ("SF-L101", "UPDATE answers SET charge = 1"),
     ],
 )
 def test_changes_by_hand_are_caught(server: Server, schema: str, code: str, statement: str) -> None:
@@ -238,7 +238,7 @@ def test_a_lost_server_is_told_by_the_error_alone(
 
 def test_receipts_need_a_key(server: Server, schema: str) -> None:
     with closing(PostgresLedger.open(server.address, schema=schema)) as ledger:
-        with pytest.raises(UsageError, match="SF-L310"):
+        with pytest.raises(UsageError, match="SF-L115"):
             ledger.sign_receipt()
         assert ledger.find_entry(ledger.verify().head) == 1
 

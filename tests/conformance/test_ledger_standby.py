@@ -148,7 +148,7 @@ def test_a_kept_answer_leaves_once_it_is_confirmed(server: Server) -> None:
                 with pytest.raises(LedgerError, match="SF-L108"):
                     one.release(charged, "42")
                 for use in (lambda: other.charge(ask("q")), lambda: other.find_release(ask("q").request)):
-                    with pytest.raises(LedgerError, match="SF-L142"):
+                    with pytest.raises(LedgerError, match="SF-L106"):
                         use()
         finally:
             name_standbys(server, "")

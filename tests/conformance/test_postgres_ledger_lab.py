@@ -155,9 +155,9 @@ def test_an_empty_ledger_made_for_a_writer_is_taken_over(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("wrong", "code"),
     [
-        ("mysql://a_secret@somewhere/db", "SF-L312"),
-        ("postgresql://u:a_secret@h/db?nonsense=a_secret", "SF-L312"),
-        ("postgresql://u:a_secret@[broken/db", "SF-L312"),
+        ("mysql://a_secret@somewhere/db", "SF-C201"),
+        ("postgresql://u:a_secret@h/db?nonsense=a_secret", "SF-C201"),
+        ("postgresql://u:a_secret@[broken/db", "SF-C201"),
         ("postgresql://u:a_secret@/nowhere?host=/nowhere", "SF-L106"),
         ("postgresql://u:a_secret@/db?host=/nowhere#No Schema", "SF-L302"),
     ],
@@ -174,7 +174,7 @@ def test_what_cannot_be_opened_is_refused_without_its_password(tmp_path: Path, w
 
 def test_a_lab_with_a_file_has_no_address(tmp_path: Path, address: str) -> None:
     sf.create(tmp_path / "lab")
-    with pytest.raises(UsageError, match="SF-L313"):
+    with pytest.raises(UsageError, match="SF-U104"):
         sf.open(tmp_path / "lab", ledger=address)
 
 
@@ -194,4 +194,4 @@ def test_what_stewards_and_auditors_type(tmp_path: Path, address: str) -> None:
     assert "Recorded in" in run("ledger", "moved", address, "--lab", lab).stdout
     for copying in (["backup", tmp_path / "copy"], ["restore", tmp_path / "copy"]):
         refused = run("ledger", *copying, "--lab", lab)
-        assert (refused.exit_code, "SF-L314" in refused.stderr) == (2, True)
+        assert (refused.exit_code, "SF-U104" in refused.stderr) == (2, True)

@@ -51,6 +51,6 @@ def test_a_table_of_a_given_database_is_listed_declared_and_registered(postgres:
             f"database:#public.{name}",
         ):
             refused = send("GET", "/register/declare", params={"source": wrong})
-            assert (refused.status_code, "SF-W201" in refused.text) == (404, True), wrong
+            assert (refused.status_code, "SF-W124" in refused.text) == (404, True), wrong
         # Snapshots of labs lie in the same database, and are no sources.
         assert not any(each.startswith("sfumato_") for each in list_tables(postgres))

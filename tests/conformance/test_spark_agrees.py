@@ -136,7 +136,7 @@ def test_empty_and_one_row_tables(beside: Beside, rows: int) -> None:
 
 def test_identifiers_that_may_have_been_rounded_are_refused(beside: Beside) -> None:
     source = pa.table({"who": pa.array([2.0**53, 1.0]), "x": [1, 2]})
-    with pytest.raises(UsageError, match="SF-C207"):
+    with pytest.raises(UsageError, match="SF-C205"):
         beside.spark.prepare(beside.frame(source), Preparation("who", 1, (), KEY), "t")
     assert not list(beside.spark.place.path.iterdir())  # type: ignore[attr-defined]
 

@@ -72,7 +72,7 @@ def test_spark_connect_has_the_same_integers_and_ends_what_is_late(tmp_path: Pat
     assert said["kind"] == "pyspark.sql.connect.session"
     assert said["programs"] >= 4
     assert said["late"] == "RunEndedError"  # and not in months
-    assert said["elsewhere"] == "SF-C215"
+    assert said["elsewhere"] == "SF-C211"
     assert not (tmp_path / "snapshots").exists()  # no row was left on the server's disk
 
 

@@ -58,7 +58,7 @@ def test_a_join_may_start_from_either_side(joined: Any, tables: str) -> None:
 def test_one_units_rows_after_a_join_fit_in_memory(tmp_path: Path) -> None:
     lab = lab_of(tmp_path, pa.table({"pid": [1], "x": [1]}), 130, {"x": sf.between(0, 9, step=1)})
     joins = " ".join(f"JOIN v AS v{i} USING (pid)" for i in range(3))
-    with pytest.raises(PolicyError, match="SF-Q142"):
+    with pytest.raises(PolicyError, match="SF-Q158"):
         lab.session().sql(f"SELECT MEDIAN(a.x) AS m FROM v AS a {joins}")
 
 
@@ -80,7 +80,7 @@ def test_an_answer_is_not_refined_by_other_rows(tmp_path: Path) -> None:
     first = lab.session().sql("SELECT SUM(x) AS s FROM v").release(epsilon=1)
     lab.advance("v", pa.table({"pid": [1], "x": [1]}))
     before = lab.ledger.read_spent("population:pid")
-    with pytest.raises(PolicyError, match="SF-C136"):
+    with pytest.raises(PolicyError, match="SF-C135"):
         first.refine(epsilon=1)
     assert lab.ledger.read_spent("population:pid") == before
 

@@ -189,9 +189,9 @@ def test_augmented_rows_and_whole_numbers_are_taken(
 
 def test_canaries_without_coins_are_refused() -> None:
     for coins in (np.zeros(0, dtype=bool), np.zeros(4), np.zeros((2, 2), dtype=bool)):
-        with pytest.raises(UsageError, match="SF-E190"):
+        with pytest.raises(UsageError, match="SF-A101"):
             deep.score_gradient_canaries(_trainer(epsilon=1, steps=1), _rows(), coins)
-    with pytest.raises(UsageError, match="SF-E190"):
+    with pytest.raises(UsageError, match="SF-A101"):
         deep.score_loss_canaries(_trainer(epsilon=1, steps=1), _rows(), _rows(4), np.zeros(5, dtype=bool))
 
 

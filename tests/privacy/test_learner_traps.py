@@ -133,7 +133,7 @@ def test_fits_together_cost_what_they_asked_for() -> None:
 def test_a_model_out_of_a_file_is_not_fitted_for_nothing(tmp_path: Path) -> None:
     model = sf.learn.GaussianNB(epsilon=1, bounds=(-1, 1), classes=[0, 1]).fit(POINTS, SIDES)
     model.save(tmp_path / "model")
-    with pytest.raises(PolicyError, match="SF-E107"):
+    with pytest.raises(PolicyError, match="SF-L303"):
         sf.learn.load(tmp_path / "model").fit(POINTS, SIDES)
 
 

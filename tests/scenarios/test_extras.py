@@ -46,7 +46,7 @@ for module in pkgutil.walk_packages(sf.__path__, "sfumato.", onerror=lambda name
         try:
             import_module(module.name)
         except sf.errors.UsageError as error:
-            assert error.code == "SF-E100", error
+            assert error.code == "SF-N113", error
 """,
     "learn": """
 import numpy as np

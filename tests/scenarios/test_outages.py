@@ -91,7 +91,7 @@ def test_who_has_no_account_is_not_told_what_was_asked(small_lab: sf.Lab) -> Non
         "others", people, unit=sf.Unit("who", max_rows=1), columns=columns, budget=sf.Budget(epsilon=1)
     )
     (small_lab.folder / "snapshots" / f"{small_lab.table('others').snapshot_name}.duckdb").unlink()
-    with pytest.raises(SfumatoError, match="SF-L203"):
+    with pytest.raises(SfumatoError, match="SF-B103"):
         session.sql("SELECT COUNT(*) AS n FROM others").release(epsilon=0.1)
 
 

@@ -39,9 +39,9 @@ COUNTED = r'sfumato_requests_total\{method="POST",route="/api/release",status="\
     [
         (["--host", "0.0.0.0"], "SF-W130"),
         (["--host", "192.0.2.1", "--port", "443"], "SF-W130"),
-        (["--behind-proxy"], "SF-W132"),
-        (["--behind-proxy", "--address", "http://lab.example.org"], "SF-W132"),
-        (["--tls-cert", __file__], "SF-W131"),
+        (["--behind-proxy"], "SF-W130"),
+        (["--behind-proxy", "--address", "http://lab.example.org"], "SF-W130"),
+        (["--tls-cert", __file__], "SF-W130"),
     ],
 )
 def test_nothing_crosses_a_network_in_the_clear(tmp_path: Path, options: list[str], code: str) -> None:

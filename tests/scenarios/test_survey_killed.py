@@ -46,7 +46,7 @@ def test_killed_at_every_step(tmp_path: Path) -> None:
             links = survey.links
         elif name == OPENED:
             # It was opened, and the links died with the process: they are replaced.
-            with pytest.raises(SfumatoError, match="SF-Y104"):
+            with pytest.raises(SfumatoError, match="SF-C110"):
                 lab.create_survey(name, question="Well?", epsilon="3 in 4", invitations=3, asks=1)
             links = survey.replace_links()
         else:

@@ -84,7 +84,7 @@ def test_the_ledger_of_another_lab_is_refused(tmp_path: Path) -> None:
     accept_ledger(tmp_path / "b" / whole[0], unproven=True)
     refuses("SF-L121", tmp_path / "b")
     (tmp_path / "b" / "ledger.identity").unlink()
-    refuses("SF-L135", tmp_path / "b")
+    refuses("SF-L121", tmp_path / "b")
 
 
 def test_a_copied_folder_is_no_second_budget(tmp_path: Path) -> None:

@@ -310,8 +310,8 @@ def test_what_is_not_open_says_so(open_page: OpenPage) -> None:
     page = open_page("ada")
     for path, status, code in (
         ("/ledger", 403, "SF-W103"),
-        ("/releases/99999", 404, "SF-W116"),
-        ("/no", 404, "SF-W106"),
+        ("/releases/99999", 404, "SF-U101"),
+        ("/no", 404, "SF-U101"),
     ):
         answer = page.goto(path)
         assert answer is not None

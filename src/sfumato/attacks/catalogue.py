@@ -72,7 +72,7 @@ def run_attack(name: str, **options: Any) -> AttackReport:
     if name not in known:
         near = get_close_matches(name, known, n=1)
         raise UsageError(
-            "SF-E243",
+            "SF-U101",
             "There is no attack of this name.",
             got=repr(name),
             known=", ".join(known),

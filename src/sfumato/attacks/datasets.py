@@ -19,7 +19,7 @@ def find_dataset(name: str) -> Path:
     path = folder / name
     if not path.exists():
         raise UsageError(
-            "SF-E240",
+            "SF-C202",
             "The data set of this attack is not here.",
             file=name,
             looked_in=str(folder),

@@ -90,14 +90,14 @@ def solve_bits(chosen: Any, counts: Any, *, method: str = "least-squares") -> In
     inside, answers = np.asarray(chosen, dtype=float), np.atleast_2d(np.asarray(counts, dtype=float))
     if inside.ndim != 2 or answers.shape[1] != len(inside):
         raise UsageError(
-            "SF-E241",
+            "SF-E176",
             "There must be one count for each subset.",
             subsets=str(len(inside)),
             counts=str(answers.shape[1]),
         )
     if method not in _METHODS:
         raise UsageError(
-            "SF-E242", "This is no method of reconstruction.", got=repr(method), known=", ".join(_METHODS)
+            "SF-E187", "This is no method of reconstruction.", got=repr(method), known=", ".join(_METHODS)
         )
     return np.asarray(_METHODS[method](inside, answers) > 0.5, dtype=np.int64)
 

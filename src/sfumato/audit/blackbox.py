@@ -116,7 +116,7 @@ def parse_samples(samples: int) -> int:
     """Return how many samples to draw; too few are refused."""
     count = parse_whole(samples, "samples")
     if count < FEWEST:
-        raise UsageError("SF-A104", f"An audit needs at least {FEWEST:,} samples.", got=str(count))
+        raise UsageError("SF-A101", f"An audit needs at least {FEWEST:,} samples.", got=str(count))
     return count
 
 
@@ -124,7 +124,7 @@ def require_rare(alpha: float) -> None:
     """Refuse a chance of false alarms that is not between 0 and 1/2."""
     if not 0 < alpha <= 0.5:
         raise UsageError(
-            "SF-A107", "alpha must be above 0 and at most 1/2.", got=str(alpha)[:40], try_="1e-4"
+            "SF-N101", "alpha must be above 0 and at most 1/2.", got=str(alpha)[:40], try_="1e-4"
         )
 
 

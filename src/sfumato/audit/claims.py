@@ -82,11 +82,11 @@ def parse_claim(claim: Any, delta: Number) -> Claim:
     """Return the claim that people type: an event, or ε and perhaps δ."""
     if isinstance(claim, Event):
         if delta:
-            raise UsageError("SF-A103", "An event has its own δ.", try_="leave delta out")
+            raise UsageError("SF-A101", "An event has its own δ.", try_="leave delta out")
         return Claim(claim, curve=not isinstance(claim, ApproxDP))
     if isinstance(claim, bool) or not isinstance(claim, AnyNumber):
         raise UsageError(
-            "SF-A103", "The claim must be an event or an ε.", got=type(claim).__name__, try_="claim=1.0"
+            "SF-A101", "The claim must be an event or an ε.", got=type(claim).__name__, try_="claim=1.0"
         )
     return Claim(ApproxDP(parse_nonnegative(claim, "claim"), parse_probability(delta, "delta")), curve=False)
 

@@ -161,13 +161,13 @@ def _parse_canaries(scores: Any, included: Any) -> tuple[NDArray[np.float64], ND
     right = values.ndim == 1 and values.shape == bits.shape and values.dtype.kind in "iuf"
     if not right or bits.dtype.kind not in "biu" or not np.isin(bits, (0, 1)).all():
         raise UsageError(
-            "SF-A109",
+            "SF-A101",
             "Canaries need one score each, and one yes or no each.",
             try_="one_run(scores, included, claim) with two arrays of the same length",
         )
     if not len(values) or np.isnan(values).any():
         raise UsageError(
-            "SF-A109", "There are no canaries, or some have no score.", try_="a number for each canary"
+            "SF-A101", "There are no canaries, or some have no score.", try_="a number for each canary"
         )
     return values.astype(np.float64), bits.astype(bool)
 
@@ -181,7 +181,7 @@ def _list_guesses(canaries: int, stated: Any) -> list[tuple[int, int]]:
     sides = [int(each) for each in pair if isinstance(each, int | np.integer) and each >= 0]
     if len(pair) != 2 or len(sides) != 2 or not 0 < sum(sides) <= canaries:
         raise UsageError(
-            "SF-A109",
+            "SF-A101",
             "Guesses are two whole numbers, together at least one and at most one for each canary.",
             canaries=f"{canaries:,}",
             try_=f"guesses=({canaries // 4}, {canaries // 4})",

@@ -40,7 +40,7 @@ def draw_outputs(sampler: Callable[[int], Any], count: int) -> NDArray[Any]:
     array = outputs if isinstance(outputs, np.ndarray) else _as_array(outputs)
     if array.ndim < 1 or len(array) != count:
         raise UsageError(
-            "SF-A102",
+            "SF-A101",
             "A sampler must return as many outputs as it is asked for.",
             asked=str(count),
             got=str(array.shape),
@@ -53,7 +53,7 @@ def require_outputs(outcomes: Iterable[Any]) -> None:
     kinds = {each.kind if isinstance(each, Raised) else "" for each in outcomes}
     if len(kinds) == 1 and "" not in kinds:
         raise UsageError(
-            "SF-A108",
+            "SF-A105",
             f"Every run raised {kinds.pop()}, so there is nothing to audit.",
             why="an audit of runs that all fail in the same way could find no violation, whatever they hide",
             try_="a program that answers on at least one of the inputs",

@@ -79,7 +79,7 @@ def audit_program(
     """Return the verdict on a program, from a replay where its noise can be recorded and from its outputs."""
     tables = list(pairs)
     if not tables:
-        raise UsageError("SF-A110", "There are no neighbouring tables.", try_="neighbours=[([], [1.0])]")
+        raise UsageError("SF-A101", "There are no neighbouring tables.", try_="neighbours=[([], [1.0])]")
     replayed = replay_program(program, claim, tables)
     probed = max(samples // _SEARCHED, _FEWEST_SEARCHED)
     worst, seen = 0, -1.0
@@ -112,6 +112,6 @@ def replay_program(program: Program, claim: Claim, tables: list[Pair]) -> Replay
         if same.calls:
             return None if same.violates else replay(program, tables, claim=claim.event)
     except UsageError as refused:
-        if refused.code not in {"SF-A105", "SF-A108"}:
+        if refused.code not in {"SF-A105", "SF-A105"}:
             raise
     return replay_numpy(program, claim, tables)

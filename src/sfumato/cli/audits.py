@@ -54,7 +54,7 @@ def audit(
         _audit_catalogue(effort, numbers["alpha"], as_json)
         return
     if claim is None:
-        raise UsageError("SF-A103", "The audit of a program needs its claim.", try_="--claim 1.0")
+        raise UsageError("SF-A101", "The audit of a program needs its claim.", try_="--claim 1.0")
     if picture is not None:
         check_target(picture)
     target = load_function(program)
@@ -98,9 +98,9 @@ def load_function(name: str) -> Callable[..., Any]:
         found = getattr(import_module(module), function)
     except (ImportError, AttributeError, ValueError) as error:
         raise UsageError(
-            "SF-A111", "There is no such function.", got=name[:80], try_="mypackage.stats:private_mean"
+            "SF-A101", "There is no such function.", got=name[:80], try_="mypackage.stats:private_mean"
         ) from error
     if not callable(found):
-        raise UsageError("SF-A111", "This is not a function.", got=name[:80])
+        raise UsageError("SF-A101", "This is not a function.", got=name[:80])
     result: Callable[..., Any] = found
     return result

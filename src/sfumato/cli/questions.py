@@ -280,7 +280,7 @@ def _find_table(every: Sequence[Published | PublishedTable], name: str) -> Publi
     found = [each for each in every if isinstance(each, PublishedTable) and each.name == name]
     if not found:
         raise UsageError(
-            "SF-U103", "No synthetic table of this name was published.", got=name, try_="sfumato published"
+            "SF-U101", "No synthetic table of this name was published.", got=name, try_="sfumato published"
         )
     return found[-1]
 

@@ -89,14 +89,14 @@ def curves(restarts: int, sizes: tuple[int, ...], output: str | None, as_json: b
 def _load_curves() -> ModuleType:
     if not _CURVES.is_file():
         raise UsageError(
-            "SF-U105",
+            "SF-C202",
             "The learning curves are run from a copy of the source.",
             try_="python benchmarks/convex.py, in a clone of the repository",
         )
     _ = sf.learn  # says how to install it where it is missing
     spec = importlib.util.spec_from_file_location("sfumato_curves", _CURVES)
     if spec is None or spec.loader is None:
-        raise UsageError("SF-U105", "The learning curves cannot be loaded.")
+        raise UsageError("SF-C202", "The learning curves cannot be loaded.")
     script = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = script  # dataclasses look their module up
     spec.loader.exec_module(script)

@@ -193,7 +193,7 @@ def _find(session: Session, name: str) -> TableStream:
     found = [each for each in session.streams() if name and each.request.startswith(name)]
     if len(found) != 1:
         raise UsageError(
-            "SF-S112",
+            "SF-U101",
             f"There is no stream '{name[:80]}'." if not found else f"'{name}' stands for several streams.",
             try_="sfumato stream list",
         )

@@ -81,7 +81,7 @@ class FixedBatches:
         """Return so many different units: the beginning of a shuffle by Fisher and Yates."""
         if units != self.of:
             raise UsageError(
-                "SF-E172",
+                "SF-E179",
                 "Batches of a fixed size need the number of units that was declared.",
                 declared=f"{self.of:,}",
                 try_='sampling="poisson"',

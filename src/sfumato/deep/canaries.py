@@ -81,7 +81,7 @@ def score_loss_canaries(trainer: Trainer, data: Any, canaries: Any, included: Ar
     coins = _parse_coins(included)
     rows, planted = read_rows(data), read_rows(canaries)
     if len(planted.inputs) != len(coins):
-        raise UsageError("SF-E190", "Every canary needs a coin.", try_="included=sf.audit.draw_inclusion(…)")
+        raise UsageError("SF-A101", "Every canary needs a coin.", try_="included=sf.audit.draw_inclusion(…)")
     loss, kept = make_row_loss(trainer.loss), torch.from_numpy(coins)
     audited = replace(
         trainer,
@@ -207,7 +207,7 @@ def _parse_coins(included: Any) -> NDArray[np.bool_]:
     coins = np.asarray(included)
     if coins.ndim != 1 or not len(coins) or coins.dtype != np.bool_:
         raise UsageError(
-            "SF-E190",
+            "SF-A101",
             "Canaries need one yes or no each, in an array.",
             try_="included=sf.audit.draw_inclusion(1_000)",
         )

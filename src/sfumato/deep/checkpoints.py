@@ -103,11 +103,11 @@ class Checkpoint:
             found = Path(path)
         except TypeError:
             raise UsageError(
-                "SF-E182", "A checkpoint is a path.", try_='Trainer(…, checkpoint="run.pt")'
+                "SF-E179", "A checkpoint is a path.", try_='Trainer(…, checkpoint="run.pt")'
             ) from None
         if not found.parent.is_dir():
             raise UsageError(
-                "SF-E182",
+                "SF-E179",
                 "The folder for the checkpoint does not exist.",
                 try_="a path in a folder that exists",
             )
@@ -122,7 +122,7 @@ class Checkpoint:
         except BlockingIOError:
             os.close(descriptor)
             raise UsageError(
-                "SF-E182", "Another run is using this checkpoint.", try_="a path of its own for each run"
+                "SF-E179", "Another run is using this checkpoint.", try_="a path of its own for each run"
             ) from None
         try:
             yield
@@ -194,14 +194,14 @@ class Checkpoint:
 
 def _other_run(sentence: str) -> UsageError:
     return UsageError(
-        "SF-E182", sentence, try_="the settings that the run was begun with, or another path for another run"
+        "SF-E179", sentence, try_="the settings that the run was begun with, or another path for another run"
     )
 
 
 def refuse_resuming(spare: int) -> PolicyError:
     """Return the refusal of a run that was gone on with as often as was priced."""
     return PolicyError(
-        "SF-E183",
+        "SF-N604",
         "This run was gone on with as often as its price allows.",
         priced=f"{spare} times",
         why="steps that were lost may have been seen, so each time costs a stretch of steps",

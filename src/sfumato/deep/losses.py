@@ -32,7 +32,7 @@ class RowLoss:
         found = self.loss(came, targets)
         if not isinstance(found, torch.Tensor) or found.dim() == 0 or len(found) != len(targets):
             raise UsageError(
-                "SF-E173",
+                "SF-E174",
                 "The loss is not one number for each row.",
                 why="every row's gradient is bounded on its own",
                 try_='torch.nn.CrossEntropyLoss(), or a function with reduction="none"',
@@ -45,7 +45,7 @@ class RowLoss:
 def make_row_loss(loss: Loss) -> RowLoss:
     """Return a loss that gives one number for each row, from one as people write it."""
     if not callable(loss):
-        raise UsageError("SF-E173", "The loss is not callable.", try_="torch.nn.CrossEntropyLoss()")
+        raise UsageError("SF-E174", "The loss is not callable.", try_="torch.nn.CrossEntropyLoss()")
     reduction = getattr(loss, "reduction", "none")
     if isinstance(loss, nn.Module) and reduction != "none":
         loss = copy.deepcopy(loss)

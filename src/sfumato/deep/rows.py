@@ -92,10 +92,10 @@ def _to_tensor(values: Any) -> Tensor:
             "SF-E176", "Rows must be arrays or tensors of numbers.", try_="X.to_numpy()"
         ) from None
     if tensor.dim() == 0 or len(tensor) == 0:
-        raise UsageError("SF-E177", "There are no rows to learn from.", try_="arrays with at least one row")
+        raise UsageError("SF-E176", "There are no rows to learn from.", try_="arrays with at least one row")
     if tensor.is_floating_point() and not _is_finite(tensor):
         raise UsageError(
-            "SF-E178",
+            "SF-N105",
             "Some values are missing or infinite.",
             try_="X = np.nan_to_num(X), or leave the rows out",
         )

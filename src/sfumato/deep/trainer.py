@@ -112,7 +112,7 @@ class Trainer(TrainingSettings):
             raise UsageError("SF-E179", "Copies of rows need a function that changes them.", try_="augment=…")
         if self.budget is not None and self.checkpoint is not None:
             raise UsageError(
-                "SF-E182",
+                "SF-E179",
                 "A run that an account pays for has no checkpoints.",
                 why="the account does not know which run goes on",
                 try_="s.fit(trainer, …) behind a curator, whose ledger knows it",

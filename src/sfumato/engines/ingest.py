@@ -263,17 +263,17 @@ def no_such_column(wanted: str, names: Sequence[str]) -> UsageError:
     if known.count(wanted) > 1:
         sentence = f"The source has {known.count(wanted)} columns called '{wanted}'."
         hint = "rename them in the source, so that each name is there once"
-        return UsageError("SF-C203", sentence, columns=", ".join(known), try_=hint)
+        return UsageError("SF-C205", sentence, columns=", ".join(known), try_=hint)
     near = [name for name in known if name.casefold() == wanted.casefold()]
     near = near or get_close_matches(wanted, known, 1)
     hint = f'"{near[0]}"' if near else "declare one of these columns, or lab.draft_schema(source)"
-    return UsageError("SF-C203", f"The source has no column '{wanted}'.", columns=", ".join(known), try_=hint)
+    return UsageError("SF-C205", f"The source has no column '{wanted}'.", columns=", ".join(known), try_=hint)
 
 
 def not_numbers(name: str) -> UsageError:
     """Return the refusal of a column that is declared with numbers and has none."""
     return UsageError(
-        "SF-C206",
+        "SF-C205",
         f"The column '{name}' does not hold numbers.",
         why="its type in the source has no numbers, such as dates or bytes",
         try_="sf.between(date(2020, 1, 1), date(2024, 12, 31)) for dates, or sf.one_of(…) with texts",
@@ -283,7 +283,7 @@ def not_numbers(name: str) -> UsageError:
 def not_dates(name: str) -> UsageError:
     """Return the refusal of a column that is declared with dates and has none."""
     return UsageError(
-        "SF-C208",
+        "SF-C205",
         f"The column '{name}' does not hold dates.",
         why="bounds that are dates take dates, moments, or texts such as 2024-01-31",
         try_="sf.between(0, 100) for numbers",
@@ -293,7 +293,7 @@ def not_dates(name: str) -> UsageError:
 def rounded_identifiers(name: str) -> UsageError:
     """Refuse long integers that became doubles beside a missing value: two people may share a number."""
     return UsageError(
-        "SF-C207",
+        "SF-C205",
         f"The identifiers in '{name}' are floating-point numbers too large to tell people apart.",
         limit="2^53, about 16 digits",
         try_="read the column as integers or as text before it is rounded",

@@ -147,7 +147,7 @@ def _read_json(path: Path, parse: Callable[[dict[str, Any]], Parsed], otherwise:
         return None
     except (OSError, ValueError, KeyError, TypeError):
         raise EngineError(
-            "SF-C226",
+            "SF-C112",
             f"The file {path.name} in the lab's folder cannot be read, so no rows were.",
             try_=f"put it back from a copy of the folder{otherwise}",
         ) from None

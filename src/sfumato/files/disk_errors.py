@@ -48,7 +48,7 @@ def _named(problem: OSError) -> DiskError | None:
         )
     if problem.errno == errno.EIO:
         return DiskError(
-            "SF-C225",
+            "SF-C224",
             "The disk under the lab's folder failed.",
             try_="check the disk, then the same call again",
         )

@@ -88,14 +88,14 @@ def grant_quota(
     named = None if tables is None else _find_tables(catalog, tables)
     if named is not None and later:
         raise UsageError(
-            "SF-C117",
+            "SF-U104",
             "A grant for some tables cannot be one for later populations too.",
             try_='lab.grant("ada", epsilon=1, later=True)',
         )
     populations = list_populations(catalog.tables.values() if named is None else named)
     if not populations and not later:
         raise UsageError(
-            "SF-C117", "There is no table to grant a quota on yet.", try_="lab.register(…) first"
+            "SF-U104", "There is no table to grant a quota on yet.", try_="lab.register(…) first"
         )
     accounts = [quota_account(each, analyst) for each in (*populations, *list_blocks(ledger, populations))]
     for account in accounts:
@@ -242,14 +242,14 @@ def require_analyst_name(analyst: Any) -> str:
         require_utf8(analyst)
         return analyst
     raise UsageError(
-        "SF-C116", "A grant names an analyst, without a colon.", try_='lab.grant("ada", epsilon=1)'
+        "SF-C113", "A grant names an analyst, without a colon.", try_='lab.grant("ada", epsilon=1)'
     )
 
 
 def _parse_members(members: Iterable[str]) -> tuple[str, ...]:
     """Return the members of a team, each once, sorted."""
     if isinstance(members, str):
-        raise UsageError("SF-C116", "members= takes a list of names.", try_=f'members=["{members[:40]}"]')
+        raise UsageError("SF-C113", "members= takes a list of names.", try_=f'members=["{members[:40]}"]')
     return tuple(sorted({require_analyst_name(each) for each in members}))
 
 
@@ -288,6 +288,6 @@ def holds_quota(ledger: Ledger, name: str) -> bool:
 def _find_tables(catalog: Catalog, names: Iterable[str]) -> tuple[Table, ...]:
     if isinstance(names, str):
         raise UsageError(
-            "SF-C117", "tables= takes a list of names.", try_='lab.grant("ada", epsilon=1, tables=["visits"])'
+            "SF-U104", "tables= takes a list of names.", try_='lab.grant("ada", epsilon=1, tables=["visits"])'
         )
     return tuple(catalog.find_table(name) for name in names)

@@ -73,7 +73,7 @@ class BlockStream(TableStream):
                 try_='lab.set_blocks("visits", time="day", every="month", budget=sf.Budget(1, 1e-7))',
             )
         if self._question.window is not None:
-            raise UsageError("SF-S109", "People who leave and return are counted without blocks.")
+            raise UsageError("SF-S103", "People who leave and return are counted without blocks.")
         return terms
 
     def _look_up(self, block: str) -> Any:
@@ -109,7 +109,7 @@ class BlockStream(TableStream):
     def _deviations(self, window: int | None, decay: Number | None) -> NDArray[np.float64]:
         if window is not None or decay is not None:
             raise UsageError(
-                "SF-S109",
+                "SF-S103",
                 "Windows and decays are within one block.",
                 try_="stream.blocks[-1].values(window=7)",
             )

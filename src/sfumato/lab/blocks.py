@@ -58,7 +58,7 @@ def move_through(table: Table, through: Mapping[str, Any]) -> Table:
         place = _find_place(table, name, value)
         if place < moved.get(name, place):
             raise PolicyError(
-                "SF-S107",
+                "SF-S103",
                 f"'{table.name}' was said to be complete beyond this already.",
                 why="ticks up to there may have been released, and a tick is released once",
                 try_="a later one",
@@ -76,7 +76,7 @@ def _find_place(table: Table, name: str, value: Any) -> int:
     if isinstance(promise, NumberColumn) and not isinstance(moment, str | date | None):
         return math.floor(parse_exact(moment, name) / promise.step)
     raise UsageError(
-        "SF-S107",
+        "SF-S103",
         f"'{name}' is no declared date or number of '{table.name}', or this is no value of it.",
         try_='lab.set_through("visits", day="2026-01-31")',
     )

@@ -26,7 +26,7 @@ def make_folder(folder: Path) -> None:
             create_private_folder(folder)
     except OSError:
         raise UsageError(
-            "SF-C145",
+            "SF-C118",
             f"No folder can be made at '{folder.name}'.",
             why="a file has this name, or that of a folder above; or no folders can be made in this place",
             try_="sf.create with another path",
@@ -82,7 +82,7 @@ def _require_key_of_parts(folder: Path) -> None:
 
 def _lost_key_error(folder: Path) -> UsageError:
     return UsageError(
-        "SF-C139",
+        "SF-C112",
         f"The key of the lab '{folder.name}' is missing or damaged, so it cannot be opened.",
         why=f"{KEY} is not the file that was made with the lab",
         try_=f"put {KEY} back from a copy of the folder",

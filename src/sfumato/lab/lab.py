@@ -90,7 +90,7 @@ class Lab(TableDesk, WorkDesk, SurveyDesk):
             limits = replace(self.limits, **new)
         except (TypeError, ValueError):
             raise UsageError(
-                "SF-C138",
+                "SF-N101",
                 "Limits are numbers above zero: seconds, and whole bytes.",
                 try_="lab.limit_questions(seconds=600, memory=4 * 2**30, spill=16 * 2**30)",
             ) from None

@@ -158,7 +158,7 @@ class ModelDesk:
             return plan_diffusion(*given).split
         if not _is_trainer(asked):
             raise UsageError(
-                "SF-E184",
+                "SF-E138",
                 "Only a sf.deep.Trainer and the generators of sf.synth have a quote.",
                 why="other estimators cost what their epsilon, delta or rho says",
                 try_="s.fit(estimator, …), which charges what was typed",

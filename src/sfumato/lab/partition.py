@@ -64,7 +64,7 @@ class Partition(Mapping[Any, "Part"]):
         unknown = [key for key in questions if key not in self._parts]
         if unknown or not questions or not all(isinstance(each, Query) for each in questions.values()):
             raise UsageError(
-                "SF-Q126",
+                "SF-Q127",
                 "Each part is given a question.",
                 parts=", ".join(map(str, self._parts)),
                 try_="parts.agg(n=sf.count())",
@@ -82,7 +82,7 @@ class Partition(Mapping[Any, "Part"]):
             inner = getattr(inner, "of", None)
             if inner is None:
                 raise PolicyError(
-                    "SF-Q156",
+                    "SF-Q127",
                     f"The question for part '{key}' is not about that part.",
                     try_=f"parts[{key!r}].count()",
                 )

@@ -181,7 +181,7 @@ class Query(Measure[Release]):
             return None, rest
         if said != "auto":
             raise UsageError(
-                "SF-Q229",
+                "SF-Q210",
                 'clip is "auto" or left out.',
                 got=repr(said),
                 try_='clip="auto", or q.clipped(100)',
@@ -208,7 +208,7 @@ class Query(Measure[Release]):
         plan = price_question(resolved, again, refines=rounds)
         if plan.snapshots != earlier.snapshots:
             raise PolicyError(
-                "SF-C136",
+                "SF-C135",
                 "The table has a new snapshot since this was answered; nothing was charged.",
                 why="the rows are other ones now, and two answers about different rows are not one",
                 try_="ask the question again",

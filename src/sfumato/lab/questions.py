@@ -157,7 +157,7 @@ class FrameQuestions:
     ) -> Measure[CumulativeCurve]:
         """Return the question for how many rows lie up to each value of a column."""
         if parse_whole(points, "points") > MOST_POINTS:
-            raise PolicyError("SF-Q220", f"A curve has at most {MOST_POINTS:,} points.", try_="points=256")
+            raise PolicyError("SF-Q158", f"A curve has at most {MOST_POINTS:,} points.", try_="points=256")
         plan_curve(self._rows(relation), column, points, PureSpend(Fraction(1)))  # refused here, if at all
 
         def plan(spending: Spending) -> CurvePlan:
@@ -173,7 +173,7 @@ class FrameQuestions:
         # Every part is asked for by a question of its own, which reads the table.
         if domain.size > MOST_SCANS:
             raise PolicyError(
-                "SF-Q117",
+                "SF-Q113",
                 f"partition() makes at most {MOST_SCANS:,} parts.",
                 asked=f"{domain.size:,}",
                 try_="FLOOR(age / 10), or group_by",

@@ -216,7 +216,7 @@ class Session(ModelDesk):
     @property
     def _request_desk(self) -> RequestDesk:
         if self._desk is None:
-            raise UsageError("SF-P126", "This session is not held by a lab.", try_="lab.session(…)")
+            raise UsageError("SF-W103", "This session is not held by a lab.", try_="lab.session(…)")
         return self._desk
 
     def published(self) -> tuple[Published | PublishedTable, ...]:
@@ -232,7 +232,7 @@ class Session(ModelDesk):
 
         if not isinstance(self._payer.slots, SlotReader):
             raise UsageError(
-                "SF-W167",
+                "SF-Q191",
                 "Only the rounds of a hostile session can be watched.",
                 try_='lab.session("ada", hostile=True)',
             )

@@ -48,7 +48,7 @@ class QueryOracle:
     def _answer(self, aggregate: MeanOf | SumOf) -> NoisyFigure:
         if self._left < 1:
             raise PolicyError(
-                "SF-B104", "This oracle has answered all its questions.", try_="s.oracle(…) anew"
+                "SF-N604", "This oracle has answered all its questions.", try_="s.oracle(…) anew"
             )
         query = self._frame.agg(value=aggregate)
         # Counted down before the answer: a failure after the charge has used it up too.

@@ -54,7 +54,7 @@ class TableStream:
         """Make a stream. `within` says where its table is looked up, and which block came before it."""
         if payer.slots is not None:
             raise PolicyError(
-                "SF-S106",
+                "SF-Q191",
                 "Streams are not released in a hostile session.",
                 why="a tick is read and kept in the lab's own process",
                 try_="the steward runs the stream; what was released can be published",

@@ -98,7 +98,7 @@ class AutoClassifier(PrivateClassifier):
     def _learn(self, oracle: Oracle) -> None:
         if not can_pay_for_look(oracle):
             raise UsageError(
-                "SF-E158", "The spend is too small to choose an estimator by.", try_="epsilon=0.1 or more"
+                "SF-Q218", "The spend is too small to choose an estimator by.", try_="epsilon=0.1 or more"
             )
         declared = None if self.rows is None else float(parse_positive(self.rows, "rows"))
         look = look_first(oracle)

@@ -83,7 +83,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator):
         features = len(oracle.declared.features)
         wanted = features if self.n_components is None else parse_whole(self.n_components, "n_components")
         if wanted > features:
-            raise UsageError("SF-E113", "There are fewer features than components.", features=str(features))
+            raise UsageError("SF-N101", "There are fewer features than components.", features=str(features))
         found = _ask_moments(oracle)
         values, vectors = np.linalg.eigh(found.covariance)
         order = np.argsort(values)[::-1][:wanted]

@@ -53,7 +53,7 @@ def evaluate_table(
     if rows.table.neighbours is Neighbours.REPLACE_ONE:
         # The price of a kernel is proven for a row that is there or not.
         raise PolicyError(
-            "SF-E144",
+            "SF-E132",
             "Behind the curator, a model is evaluated where units are added or removed, and not replaced.",
             why=f"'{rows.table.name}' protects against replacing a unit",
             try_="a table that is registered with neighbours=sf.ADD_REMOVE",
@@ -108,7 +108,7 @@ def rebuild_model(model: Any) -> Any:
 
 def _not_supported() -> PolicyError:
     return PolicyError(
-        "SF-E141",
+        "SF-E112",
         "Behind the curator, a model is evaluated on columns with the names and classes it was fitted on.",
         try_="a model from s.fit(…), or one fitted on a frame with the same columns",
     )

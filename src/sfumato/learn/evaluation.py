@@ -135,7 +135,7 @@ def _find_ends(model: Any, target_bounds: Any) -> tuple[float, float]:
         given = getattr(inner, "target_bounds_", None)
     if given is None:
         raise UsageError(
-            "SF-E105", "Declare the bounds of the target.", try_="evaluate(…, target_bounds=(0, 100))"
+            "SF-E101", "Declare the bounds of the target.", try_="evaluate(…, target_bounds=(0, 100))"
         )
     lows, highs = check_bounds(given, 1)
     return float(lows[0]), float(highs[0])
@@ -152,7 +152,7 @@ def plan_evaluation(
             try_="model.fit(X, y) first",
         )
     if not 0 < confidence < 1:
-        raise UsageError("SF-E139", "confidence must lie between 0 and 1.", try_="confidence=0.95")
+        raise UsageError("SF-N101", "confidence must lie between 0 and 1.", try_="confidence=0.95")
     z = float(ndtri(0.5 + confidence / 2))
     if ends is not None:
         return RegressionPlan(*ends, z)

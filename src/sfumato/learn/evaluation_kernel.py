@@ -164,7 +164,7 @@ def require_same_features(model: Any, declared: Declared) -> None:
     lists = [list(each.categories) for each in declared.features] if model.listed else []
     if mine != theirs or (model.listed and model.categories_ != lists):
         raise PolicyError(
-            "SF-E141",
+            "SF-E112",
             "The model was fitted on columns with other categories or rules for missing values.",
             try_="the same bounds= and missing= as those of the catalog",
         )

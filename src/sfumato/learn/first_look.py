@@ -94,7 +94,7 @@ def wants_look(oracle: Oracle, scaling: Any) -> bool:
     Behind the curator a fit that was paid for before must ask the same questions again.
     """
     if scaling not in ("auto", "private", None):
-        raise UsageError("SF-E131", "This scaling is not known.", try_='"auto", "private" or None')
+        raise UsageError("SF-E187", "This scaling is not known.", try_='"auto", "private" or None')
     wanted = scaling == "private" or (scaling == "auto" and has_own_arrays(oracle))
     return wanted and can_pay_for_look(oracle)
 

@@ -30,13 +30,13 @@ def train_test_split(*arrays: Any, units: Any = None, train_size: float = 0.8, k
     """
     if not arrays or not _is_share(train_size):
         raise UsageError(
-            "SF-E155",
+            "SF-U104",
             "A split takes arrays, and the share of units to train on, between 0 and 1.",
             try_="train_test_split(X, y, units=patient_ids, train_size=0.8)",
         )
     if units is None and key is not None:
         raise UsageError(
-            "SF-E155",
+            "SF-U104",
             "A key needs units: rows without one are told apart by their place alone.",
             why="the place of a row changes when another is removed",
             try_="units=patient_ids, or no key",

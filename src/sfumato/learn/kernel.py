@@ -106,7 +106,7 @@ class KernelSVC(LinearSVC):
 
     def begin_fit(self, features: Any, declared: Declared) -> None:
         raise PolicyError(
-            "SF-E140",
+            "SF-E132",
             "KernelSVC learns from own arrays only.",
             why="engines do not compute cosines to the same last digit",
             try_="sf.learn.LinearSVC",

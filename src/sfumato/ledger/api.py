@@ -401,7 +401,7 @@ def _parse_account(account: str) -> tuple[str, str | None]:
         case ["quota", population, analyst] if population and analyst:
             return population, analyst
     raise UsageError(
-        "SF-L306",
+        "SF-C113",
         "This is not the name of an account.",
         rule="population:<name> or quota:<population>:<analyst>, with no other colon",
     )

@@ -84,7 +84,7 @@ class Entry:
         try:
             return cls(**read_body(line))
         except (TypeError, ValueError, RecursionError) as error:
-            raise LedgerError("SF-L111", "A line of this export is not an entry.") from error
+            raise LedgerError("SF-L114", "A line of this export is not an entry.") from error
 
 
 def hash_entry(seq: int, kind: str, body: str, prev: str) -> str:
@@ -109,7 +109,7 @@ def write_body(fields: dict[str, Any]) -> str:
         text = canonical_json(fields)
     except (TypeError, ValueError, RecursionError) as error:
         raise UsageError(
-            "SF-L301",
+            "SF-L302",
             "The ledger keeps text, whole numbers, and lists and objects of these.",
             try_="a fraction as text: str(Fraction('0.1'))",
         ) from error
@@ -141,7 +141,7 @@ def invalid_unicode_error() -> UsageError:
 
     Python's own error carries the whole text, which may be an answer that nobody was given yet.
     """
-    return UsageError("SF-L305", "This text is not valid Unicode: it holds half of a character.")
+    return UsageError("SF-L302", "This text is not valid Unicode: it holds half of a character.")
 
 
 def read_date() -> str:

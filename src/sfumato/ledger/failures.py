@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sfumato.errors import LedgerError, SfumatoError
 
-FATAL_CODES = ("SF-L101", "SF-L102", "SF-L103", "SF-L108", "SF-L112")
+FATAL_CODES = ("SF-L101", "SF-L101", "SF-L103", "SF-L108", "SF-L112")
 """After one of these errors the ledger refuses every call: it is damaged, exchanged or in doubt."""
 
 
@@ -36,7 +36,7 @@ def pending_error() -> LedgerError:
 
 
 def full_error() -> LedgerError:
-    return LedgerError("SF-L105", "The disk is too full to write to the ledger.", try_="free some disk space")
+    return LedgerError("SF-C223", "The disk is too full to write to the ledger.", try_="free some disk space")
 
 
 def unreadable_error() -> LedgerError:
@@ -78,7 +78,7 @@ def unconfirmed_error() -> LedgerError:
 def silent_error() -> LedgerError:
     """Return the error for a server that does not answer, while nobody knows why."""
     return LedgerError(
-        "SF-L142",
+        "SF-L106",
         "The ledger's server did not answer in time, so nothing is answered.",
         why="the server or the network is gone, or a synchronous standby is away",
         try_="psql with the same address, and SELECT * FROM pg_stat_replication there",
@@ -100,7 +100,7 @@ def require_agreement(agrees: bool, what: str) -> None:
     """Refuse tables that say something else than the chain."""
     if not agrees:
         raise LedgerError(
-            "SF-L102",
+            "SF-L101",
             "The ledger's tables do not agree with its chain, so nothing is answered.",
             what=what,
             try_="restore an untouched copy of the ledger, and check it against a receipt",

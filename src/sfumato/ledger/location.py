@@ -65,7 +65,7 @@ def open_ledger(folder: Path, address: str | None = None) -> Ledger:
     if "address" not in note:
         if address is not None:
             raise UsageError(
-                "SF-L313", "This lab keeps its ledger in its folder.", try_="open it without an address"
+                "SF-U104", "This lab keeps its ledger in its folder.", try_="open it without an address"
             )
         return _open_file(folder, note.get("identity"))
     noted = PostgresAddress(note["address"], note["schema"])
@@ -97,7 +97,7 @@ def find_sqlite_file(folder: Path) -> Path:
     """Return the path of a lab's ledger, for copies of it. Refuses a ledger that is not a file."""
     if "address" in _read_note(folder):
         raise UsageError(
-            "SF-L314",
+            "SF-U104",
             "A ledger in PostgreSQL is copied with the server's own tools.",
             try_="pg_dump -n, and check-receipt after a restore",
         )

@@ -38,7 +38,7 @@ def shortage_error(charge: Charge, name: str, account: AccountState) -> BudgetEr
 def other_lab_error() -> LedgerError:
     """Return the error for a ledger that belongs to another lab than the one that opens it."""
     return LedgerError(
-        "SF-L135",
+        "SF-L121",
         "This ledger belongs to another lab, so nothing is answered.",
         why="its answers are about other people's rows, and its budgets are theirs",
         try_="put the lab's own ledger and ranking.key back; or for a new lab, another place for its ledger",
@@ -50,10 +50,10 @@ def unknown_account_error(name: str) -> PolicyError:
     population, analyst = parse_account(name)
     if analyst is None:
         return PolicyError(
-            "SF-L202", f"No budget was ever set for '{population}'.", try_="lab.register(…, budget=…)"
+            "SF-B103", f"No budget was ever set for '{population}'.", try_="lab.register(…, budget=…)"
         )
     return PolicyError(
-        "SF-L203",
+        "SF-B103",
         f"'{analyst}' has no quota for '{population}'.",
         try_=f"lab.grant({analyst!r}, epsilon=…)",
     )
@@ -62,7 +62,7 @@ def unknown_account_error(name: str) -> PolicyError:
 def other_neighbours_error(name: str, account: AccountState, got: str | None) -> PolicyError:
     """Return the error for a charge that is priced for other neighbours than those of its account."""
     return PolicyError(
-        "SF-L205",
+        "SF-N303",
         "This account is counted for other neighbours, so the charge cannot be added to it.",
         account=name,
         known=str(account.neighbours),

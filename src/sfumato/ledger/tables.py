@@ -84,7 +84,7 @@ def read_head(db: SqlConnection, seq: int | None) -> tuple[int, str]:
     query = f"SELECT seq, hash FROM entries {which}"  # noqa: S608 - one of two texts
     row = db.execute(query, () if seq is None else (seq,)).fetchone()
     if row is None:
-        raise UsageError("SF-L309", "The ledger has no such entry.", try_="sfumato ledger list")
+        raise UsageError("SF-U101", "The ledger has no such entry.", try_="sfumato ledger list")
     return int(row[0]), str(row[1])
 
 

@@ -154,7 +154,7 @@ class Transaction:
         reservation = self.books.reservations.get(charged.seq)
         if reservation is not None and reservation.drawn == 0:
             raise LedgerError(
-                "SF-L118",
+                "SF-L109",
                 "No step of this reservation was drawn, so there is nothing to answer.",
                 entry=str(charged.seq),
                 try_="ledger.draw(reserved) before data is read",
@@ -179,7 +179,7 @@ class Transaction:
         begun = self.books.reservations[reserved.seq].drawn + steps
         if steps > left:
             raise LedgerError(
-                "SF-L119",
+                "SF-L109",
                 "The reservation does not have that many steps left.",
                 asked=str(steps),
                 left=str(left),

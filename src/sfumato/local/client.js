@@ -88,7 +88,7 @@ const LAWS = {
   mean(question, truth, words) {
     const [a, b] = odds(question);
     const { low, high, steps, positions, window } = question;
-    if (typeof truth !== "number" || Number.isNaN(truth)) throw new Error("SF-N516 The answer is not a number.");
+    if (typeof truth !== "number" || Number.isNaN(truth)) throw new Error("SF-N502 The answer is not a number.");
     const exact = roundEven(((Math.min(Math.max(truth, low), high) - low) / (high - low)) * steps);
     const moved = exact * (positions - window);
     const coin = Number(drawBelow(BigInt(steps), words));

@@ -56,7 +56,7 @@ class RepeatedSurvey:
             parse_whole(self.renew, "renew")
         if not isinstance(self.mechanism, RandomizedResponse | SubsetResponse):
             raise UsageError(
-                "SF-N519",
+                "SF-N512",
                 "Rounds can be repeated for questions about values.",
                 got=type(self.mechanism).__name__,
                 try_="RandomizedResponse or SubsetResponse",
@@ -88,7 +88,7 @@ class RepeatedSurvey:
         exact = np.asarray(truths)
         if exact.ndim != 2 or exact.shape[0] != self.rounds:
             raise UsageError(
-                "SF-N520",
+                "SF-N203",
                 "Truths are given as one row for each round.",
                 got=f"shape {exact.shape}",
                 rounds=str(self.rounds),
@@ -131,7 +131,7 @@ class AnswerMemo:
         """Return the message for a round, the first being 1: a new report, or the one that is kept."""
         if not 1 <= parse_whole(round, "round") <= self._survey.rounds:
             raise UsageError(
-                "SF-N520", "The survey has no such round.", got=str(round), rounds=str(self._survey.rounds)
+                "SF-N203", "The survey has no such round.", got=str(round), rounds=str(self._survey.rounds)
             )
         toss = (round - 1) // (self._survey.renew or self._survey.rounds)
         if toss not in self._reports:

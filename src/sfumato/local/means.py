@@ -71,7 +71,7 @@ class MeanResponse:
         object.__setattr__(self, "high", parse_exact(high, "high"))
         if not float(self.low) < float(self.high):  # numbers are put on the grid as doubles
             raise UsageError(
-                "SF-N515",
+                "SF-C104",
                 "A mean needs bounds, the lower one first.",
                 got=f"{low} to {high}",
                 try_="(0, 100)",
@@ -153,7 +153,7 @@ class MeanResponse:
             numbers = np.array([])
         if not numbers.size or np.isnan(numbers).any():
             raise UsageError(
-                "SF-N516",
+                "SF-N502",
                 "The mean of a survey needs one number from everybody who answers.",
                 try_="leave out people without a number, or ask them another question",
             )

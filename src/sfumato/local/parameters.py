@@ -29,7 +29,7 @@ def parse_answer_epsilon(value: Number) -> Fraction:
     epsilon = parse_positive(value, "epsilon")
     if not SMALLEST <= epsilon <= LARGEST:
         raise UsageError(
-            "SF-N501",
+            "SF-N101",
             "ε is out of range for a single answer.",
             got=format_number(epsilon),
             allowed="2^-20 to 40",
@@ -42,7 +42,7 @@ def parse_values(value: int, most: int = MOST_VALUES) -> int:
     values = parse_whole(value, "values")
     if not 2 <= values <= most:
         raise UsageError(
-            "SF-N503", f"A question can have from 2 to 2^{most.bit_length() - 1} answers.", got=str(values)
+            "SF-N101", f"A question can have from 2 to 2^{most.bit_length() - 1} answers.", got=str(values)
         )
     return values
 
@@ -50,7 +50,7 @@ def parse_values(value: int, most: int = MOST_VALUES) -> int:
 def require_drawable(numbers: int, values: int) -> None:
     """Refuse odds whose common denominator cannot be drawn."""
     if numbers > MOST_NUMBERS:
-        raise UsageError("SF-N503", "So many answers cannot be drawn exactly at this ε.", got=str(values))
+        raise UsageError("SF-N101", "So many answers cannot be drawn exactly at this ε.", got=str(values))
 
 
 def parse_codes(given: Any, values: int) -> NDArray[np.int64]:

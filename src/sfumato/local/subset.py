@@ -128,7 +128,7 @@ class SubsetResponse:
         told = parse_codes(reports, self.values)
         if told.ndim == 0 or told.shape[-1] != self.size or (np.diff(told, axis=-1) <= 0).any():
             raise UsageError(
-                "SF-N513",
+                "SF-N502",
                 "A report is not a set of values.",
                 expected=f"{self.size} different values, ascending",
             )

@@ -90,7 +90,7 @@ class CorrelatedGaussian:
         vector = parse_integers(exact)
         if vector.shape != (len(self.factor),):
             raise UsageError(
-                "SF-N205", "The vector and the covariance differ in size.", got=f"{vector.shape}"
+                "SF-N203", "The vector and the covariance differ in size.", got=f"{vector.shape}"
             )
         return observed(self, vector, None, lambda: self._noisy(vector, source))
 
@@ -157,7 +157,7 @@ def _determinant(matrix: list[list[int]]) -> int:
 
 def _singular() -> UsageError:
     return UsageError(
-        "SF-N321",
+        "SF-N203",
         "Noise with this covariance leaves some direction without noise.",
         try_="a positive definite matrix",
     )

@@ -28,7 +28,7 @@ def parse_histogram(counts: Any, cells: int | None = None) -> IntArray:
     array = parse_integers(counts)
     if array.ndim != 1 or int(array.min()) < 0 or cells not in (None, array.size):
         raise UsageError(
-            "SF-N505",
+            "SF-N203",
             "A histogram must be one row of counts, none of them negative.",
             got=f"shape {array.shape}",
             cells="any number" if cells is None else str(cells),
@@ -151,13 +151,13 @@ def parse_single_histogram(counts: Any) -> Histograms:
     if not isinstance(counts, Histograms):
         return Histograms.from_dense(counts)
     if counts.groups != 1:
-        raise UsageError("SF-N511", "Only one histogram can be given here.", got=f"{counts.groups} groups")
+        raise UsageError("SF-N203", "Only one histogram can be given here.", got=f"{counts.groups} groups")
     return counts
 
 
 def _check_grid(groups: int, cells: int) -> None:
     if parse_whole(cells, "cells") > MOST_CELLS or parse_whole(groups, "groups") * cells > _WIDE:
-        raise UsageError("SF-N511", "The grid is too fine.", got=f"{groups} groups of {cells} cells")
+        raise UsageError("SF-N203", "The grid is too fine.", got=f"{groups} groups of {cells} cells")
 
 
 def _row(values: Any) -> IntArray:
@@ -185,7 +185,7 @@ def _before(counts: Any, size: int) -> IntArray:
 
 def _unsorted() -> UsageError:
     return UsageError(
-        "SF-N511",
+        "SF-N203",
         "A sparse histogram must be three rows of whole numbers (groups, values, counts), sorted by "
         "group and value, each pair of these once.",
         try_="numpy.lexsort((values, groups)) for the order",

@@ -85,7 +85,7 @@ class TruncatedGeometric(KeyDiscovery):
         KeyDiscovery.__post_init__(self)
         if not _SMALLEST <= self.epsilon / self.per_unit <= _LARGEST:
             raise UsageError(
-                "SF-N410",
+                "SF-N201",
                 "The epsilon for one key is out of range.",
                 got=format_number(self.epsilon / self.per_unit),
                 allowed="from 1/1000 to 50",
@@ -256,12 +256,12 @@ def parse_counts(counts: Mapping[Any, int]) -> tuple[list[Any], IntArray]:
     """
     if not isinstance(counts, Mapping):
         raise UsageError(
-            "SF-N411", "Keys must be given with their counts, as a mapping.", got=type(counts).__name__
+            "SF-N203", "Keys must be given with their counts, as a mapping.", got=type(counts).__name__
         )
     names = list(counts)
     exact = parse_scores(list(counts.values())) if counts else np.zeros(0, dtype=np.int64)
     if (exact < 0).any():
-        raise UsageError("SF-N412", "A number of units must not be below 0.")
+        raise UsageError("SF-N203", "A number of units must not be below 0.")
     order = _ordered(np.flatnonzero(exact).tolist(), names)
     return [names[i] for i in order], exact[np.array(order, dtype=np.intp)]
 
@@ -276,7 +276,7 @@ def _ordered(places: list[int], names: list[Any]) -> list[int]:
     except TypeError:
         pass
     raise UsageError(
-        "SF-N413",
+        "SF-N203",
         "Keys must all be of one type, because they are released in their own order.",
         allowed="texts, whole numbers, or tuples of these",
     )

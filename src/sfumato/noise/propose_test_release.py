@@ -66,7 +66,7 @@ class ProposeTestRelease:
         exact = parse_integers(distance)
         if exact.ndim:
             raise UsageError(
-                "SF-N408", "A value has exactly one distance to instability.", got=f"{exact.size} of them"
+                "SF-N203", "A value has exactly one distance to instability.", got=f"{exact.size} of them"
             )
         proposal = Proposal(value, int(exact[()]))
         return observed(self, proposal, 1, lambda: self._test(value, exact, source))

@@ -45,7 +45,7 @@ def parse_scores(scores: Any) -> IntArray:
     array = parse_integers(scores)
     if array.ndim != 1:
         raise UsageError(
-            "SF-N401",
+            "SF-N203",
             "Scores must be a one-dimensional array, one score per candidate.",
             got=f"{array.ndim} dimensions",
         )
@@ -74,7 +74,7 @@ def require_scale(scale: Fraction) -> None:
     """Refuse a scale that hides nothing or drowns everything."""
     if not SMALLEST <= scale <= COMBINED:
         raise UsageError(
-            "SF-N402",
+            "SF-N201",
             "The scale of this choice is out of range.",
             got=f"a scale of {format_number(scale)} in units of the score",
             allowed="from 1/1000 to 2^40",

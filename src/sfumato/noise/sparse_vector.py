@@ -143,7 +143,7 @@ class NoisyThreshold:
             raise _refused()
         if not self.left:
             raise PolicyError(
-                "SF-N405",
+                "SF-N604",
                 "All the positive answers that were paid for have been used.",
                 try_="sf.noise.sparse_vector(epsilon=…, positives=…), for a new charge",
             )
@@ -165,13 +165,13 @@ def _one(noise: LaplaceNoise, source: BitSource) -> int:
 def _whole(value: Any) -> int:
     array = parse_integers(value)
     if array.ndim:
-        raise UsageError("SF-N406", "Only one answer can be compared at a time.", got=f"{array.size} of them")
+        raise UsageError("SF-N203", "Only one answer can be compared at a time.", got=f"{array.size} of them")
     return int(array[()])
 
 
 def _refused() -> PolicyError:
     return PolicyError(
-        "SF-N407", "A noisy threshold in use cannot be copied, pickled or moved to another process."
+        "SF-L303", "A noisy threshold in use cannot be copied, pickled or moved to another process."
     )
 
 

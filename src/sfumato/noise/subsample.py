@@ -47,7 +47,7 @@ class UnitBlocks:
 
     def __post_init__(self) -> None:
         if parse_whole(self.count, "count") < 2:
-            raise UsageError("SF-N508", "There must be at least two blocks.", got=str(self.count))
+            raise UsageError("SF-N203", "There must be at least two blocks.", got=str(self.count))
 
     def block_of(self, unit: str | int) -> int:
         """Return the block that a unit is in."""
@@ -144,7 +144,7 @@ class BlockMedian:
         object.__setattr__(self, "epsilon", parse_positive(self.epsilon, "epsilon"))
         if self.high - self.low >= MOST_STEPS:
             raise UsageError(
-                "SF-N508", "A median can be chosen among at most 2^22 steps.", try_="coarser steps"
+                "SF-N203", "A median can be chosen among at most 2^22 steps.", try_="coarser steps"
             )
         self._choice()
 
@@ -181,7 +181,7 @@ def _name(unit: Any) -> str:
         return f"text {unit}"
     if isinstance(unit, int | np.integer) and not isinstance(unit, bool):
         return f"number {int(unit)}"
-    raise UsageError("SF-N510", "A unit must be named by a text or a whole number.", got=type(unit).__name__)
+    raise UsageError("SF-N203", "A unit must be named by a text or a whole number.", got=type(unit).__name__)
 
 
 def _apply_bounded(kernel: Callable[[list[int]], Any], places: list[int], low: int, high: int) -> int:
@@ -201,7 +201,7 @@ def _clip_outputs(outputs: Any, blocks: int, low: int, high: int) -> IntArray:
     array = parse_integers(outputs)
     if array.shape != (blocks,):
         raise UsageError(
-            "SF-N509",
+            "SF-N203",
             "There must be one output for each block.",
             got=f"shape {array.shape}",
             blocks=str(blocks),
@@ -214,7 +214,7 @@ def _require_bounds(blocks: int, low: int, high: int) -> None:
     whole_bounds = all(isinstance(bound, int) and not isinstance(bound, bool) for bound in (low, high))
     if parse_whole(blocks, "blocks") < 2 or not whole_bounds or not low < high:
         raise UsageError(
-            "SF-N508",
+            "SF-N203",
             "There must be at least two blocks, with outputs between two whole numbers.",
             got=f"{blocks} blocks, {str(low)[:20]} to {str(high)[:20]}",
         )

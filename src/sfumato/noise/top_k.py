@@ -66,7 +66,7 @@ class TopK:
         scores = parse_scores(utilities)
         if scores.size < self.k:
             raise UsageError(
-                "SF-N404", "There are fewer candidates than k.", got=f"{scores.size} for k = {self.k}"
+                "SF-N203", "There are fewer candidates than k.", got=f"{scores.size} for k = {self.k}"
             )
         return observed(self, scores, self.sensitivity, lambda: self._choose(scores, source))
 

@@ -58,7 +58,7 @@ def _parse_decay(window: int | None, decay: Number) -> float:
     kept = float(parse_exact(decay, "decay"))
     if window is not None or not 0 < kept < 1:
         raise UsageError(
-            "SF-N613",
+            "SF-N101",
             "A decay lies between 0 and 1, and is not combined with a window.",
             try_="values(decay=0.9)",
         )

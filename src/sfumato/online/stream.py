@@ -73,7 +73,7 @@ class Stream:
         """Refuse a tick that is not the next one, where its number was given. The stream stays as it is."""
         if tick is not None and parse_nonnegative(tick, "tick") != self.tick:
             raise PolicyError(
-                "SF-N614",
+                "SF-P124",
                 "Ticks come in order, each once.",
                 got=f"{tick}",
                 next=f"{self.tick}",
@@ -122,7 +122,7 @@ def _multiplier(rho: Number | None, epsilon: Number | None, delta: Number | None
     if rho is None and epsilon is not None and delta is not None:
         return parse_positive(gaussian_sigma(epsilon, delta, 1), "sigma")
     raise UsageError(
-        "SF-N607",
+        "SF-N109",
         "The price of a stream is missing, or there are two.",
         try_="rho=…, or epsilon=… and delta=…",
     )

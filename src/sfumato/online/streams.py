@@ -152,7 +152,7 @@ class Histogram(Stream):
         self.kinds = list(kinds)
         self._places = {kind: place for place, kind in enumerate(self.kinds)}
         if not self.kinds or len(self._places) < len(self.kinds):
-            raise UsageError("SF-N608", "The kinds of a histogram are listed once each, at least one.")
+            raise UsageError("SF-C107", "The kinds of a histogram are listed once each, at least one.")
         super().__init__(**stated)
 
     def add(self, items: Iterable[Any], *, tick: int | None = None) -> dict[Any, int]:
@@ -198,7 +198,7 @@ def _factor(confidence: Number) -> float:
 def _counts(counts: Any) -> NDArray[Any]:
     rows = np.asarray(parse_integers(counts)).reshape(-1, 1)
     if rows.min() < 0:
-        raise UsageError("SF-N609", "A tick has a number of events, which is zero or more.")
+        raise UsageError("SF-N203", "A tick has a number of events, which is zero or more.")
     return rows
 
 
@@ -208,7 +208,7 @@ def _parse_grid(low: Any, high: Any, step: Any) -> tuple[int, int, Fraction]:
     ends = parse_exact(low, "low") / size, parse_exact(high, "high") / size
     if ends[0] >= ends[1] or any(end.denominator != 1 or abs(end) > _WIDEST for end in ends):
         raise UsageError(
-            "SF-N610",
+            "SF-C104",
             "The bounds of a stream ascend and are whole multiples of its step, at most 2^40 of them.",
             got=f"{low}, {high}",
         )
@@ -219,5 +219,5 @@ def _on_grid(values: Any, low: int, high: int, step: Fraction) -> NDArray[np.int
     """Return values clipped and rounded down to whole steps; refuse what is no number."""
     numbers = np.atleast_1d(np.asarray(values, dtype=np.float64))
     if numbers.ndim != 1 or np.isnan(numbers).any():
-        raise UsageError("SF-N611", "A tick is a row of numbers, and NaN is none.", try_="leave it out")
+        raise UsageError("SF-N203", "A tick is a row of numbers, and NaN is none.", try_="leave it out")
     return np.floor(np.clip(numbers / float(step), low, high)).astype(np.int64)

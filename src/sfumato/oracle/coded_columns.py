@@ -81,7 +81,7 @@ class CodedColumn:
         known = rule in self.categories if self.categories else _is_inside(rule, self.low, self.high)
         if not known:
             raise UsageError(
-                "SF-E151",
+                "SF-E101",
                 f"Missing values of '{self.name}' cannot count as a value that is not declared.",
                 declared=", ".join(map(str, self.categories[:8]))
                 or f"from {format_number(self.low, 6)} to {format_number(self.high, 6)}",
@@ -107,7 +107,7 @@ def code_columns(names: Sequence[str], bounds: Any, missing: Any, ends: Any = No
     if len(set(names)) < len(names):
         # Sensitivities count one indicator of each column, which its name stands for.
         raise UsageError(
-            "SF-E150",
+            "SF-E101",
             "Two columns have the same name.",
             try_="columns with names of their own",
         )
@@ -127,7 +127,7 @@ def code_columns(names: Sequence[str], bounds: Any, missing: Any, ends: Any = No
 
 def _not_declared(name: str) -> UsageError:
     return UsageError(
-        "SF-E150",
+        "SF-E101",
         f"Column '{name}' has neither bounds nor categories.",
         why="bounds and categories that are read from rows would reveal some of them",
         try_='bounds={"age": (0, 110), "ward": ["A", "B"]}, with every column of the frame',
@@ -155,7 +155,7 @@ def read_declaration(name: str, declared: Any) -> CodedColumn:
         if low < high:
             return CodedColumn(name, low, high)
     raise UsageError(
-        "SF-E102",
+        "SF-C104",
         f"What is declared of '{name}' is neither bounds nor a list of texts.",
         try_='(0, 110), ["A", "B"], sf.between(0, 110), or sf.one_of(1, 2, 3) for numbers as categories',
     )
@@ -174,7 +174,7 @@ def apply_rules(columns: Sequence[CodedColumn], missing: Any) -> list[CodedColum
     names = {each.name for each in columns}
     if not isinstance(missing, Mapping) or not all(name in names for name in missing):
         raise UsageError(
-            "SF-E151",
+            "SF-E101",
             "missing must be a rule for all columns, or name columns and a rule for each.",
             try_='missing="indicator", or missing={"age": 40, "ward": "A", "income": "indicator"}',
         )

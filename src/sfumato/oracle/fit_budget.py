@@ -60,7 +60,7 @@ class FitBudget:
         """Read what was typed: epsilon, epsilon and delta, or rho. `aside` and `first` are shares."""
         if not amounts or amounts.keys() == {"delta"}:
             raise UsageError(
-                "SF-E103", "State how much this fit may cost.", try_="epsilon=1.0, or epsilon=1.0, delta=1e-6"
+                "SF-N109", "State how much this fit may cost.", try_="epsilon=1.0, or epsilon=1.0, delta=1e-6"
             )
         # This refuses amounts that contradict each other.
         whole = parse_spend(amounts, _NEEDS, _no_budget)

@@ -49,7 +49,7 @@ class FitTally:
 def unaccounted_copy() -> PolicyError:
     """Return the error for an estimator out of a pickle, which cannot know how often others were fitted."""
     return PolicyError(
-        "SF-E107",
+        "SF-L303",
         "This estimator went through pickle, and no account pays for fitting it.",
         why="a search in several processes would fit many times for the price of one",
         try_='budget=sf.learn.Account("fits.ledger", epsilon=4, delta=1e-6), or n_jobs=1',

@@ -212,7 +212,7 @@ def _keep_side(rows: RowSource, split: Any) -> RowSource:
     # A block is found by the unit of a stored row, which only the scan of one table has.
     if not isinstance(rows.rows, Scan):
         raise PolicyError(
-            "SF-E155", "split takes the rows of one table.", try_="a table without a JOIN or a subquery"
+            "SF-U104", "split takes the rows of one table.", try_="a table without a JOIN or a subquery"
         )
     block, line = UnitBlock(rows.rows.at, _BLOCKS), round(share * _BLOCKS)
     kept: Predicate = AtMost(block, line - 1) if side == "train" else AtLeast(block, line)
@@ -227,7 +227,7 @@ def _read_split(split: Any) -> tuple[float, str]:
         known = False
     if not known:
         raise UsageError(
-            "SF-E155",
+            "SF-U104",
             "split must be the share of units to train on, and which side is meant.",
             try_='split=(0.8, "train") for the fit, split=(0.8, "test") to evaluate',
         )

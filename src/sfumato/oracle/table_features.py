@@ -149,7 +149,7 @@ class CatalogFeatures:
         """Return a feature for each category, and one for missing values where that is the rule."""
         if len(column.categories) > _MOST_INDICATORS:
             raise PolicyError(
-                "SF-E152",
+                "SF-E112",
                 f"'{column.name}' has more than {_MOST_INDICATORS} values, each of which would be a feature.",
                 try_=f'bounds={{"{column.name}": [those that matter]}}',
             )
@@ -166,7 +166,7 @@ class CatalogFeatures:
         shown = domain.show_values() if isinstance(domain, Listed) else []
         if not set(column.categories) <= set(shown):
             raise PolicyError(
-                "SF-E153",
+                "SF-E112",
                 f"The catalog does not list these values of '{column.name}'.",
                 listed=", ".join(map(str, shown[:8])) or "none",
                 try_=f'features=["{column.name}"] alone, with the values that the catalog lists',
@@ -221,7 +221,7 @@ class CatalogFeatures:
         domain = part.domain
         if not isinstance(domain, Listed) or domain.size < 2:
             raise PolicyError(
-                "SF-E111",
+                "SF-E112",
                 f"The classes in '{name}' are not declared as a list.",
                 try_="sf.one_of(…) for the target when the table is registered",
             )
@@ -247,7 +247,7 @@ def _follow_rule(part: LoweredValue, domain: Numbers, rule: CodedColumn) -> tupl
     low, high = max(domain.low, ends[0]), min(domain.high, ends[1])
     if low >= high:
         raise PolicyError(
-            "SF-E153",
+            "SF-E112",
             f"The bounds of '{rule.name}' do not lie within those of the catalog.",
             catalog=(
                 f"from {format_number(float(domain.low * domain.step), 6)} to "

@@ -245,7 +245,7 @@ def _price_single(event: Event) -> Cost:
     divergences = [curve(order) for order in ORDERS]
     # An infinite divergence would pass no filter, but its integer could not be written down.
     if math.inf in divergences:
-        raise UsageError("SF-N302", "This use of the data has no privacy guarantee, so it cannot be charged.")
+        raise UsageError("SF-N309", "This use of the data has no privacy guarantee, so it cannot be charged.")
     return Cost(
         None if pure is None else math.ceil(pure * NAT),
         NOTHING.renyi if pure == 0 else tuple(map(_round_up, divergences)),

@@ -75,4 +75,4 @@ def choose(
 
 
 def _wrong(sentence: str) -> UsageError:
-    return UsageError("SF-C231", sentence, try_="sf.choose(epsilon=0.05)")
+    return UsageError("SF-U104", sentence, try_="sf.choose(epsilon=0.05)")

@@ -106,7 +106,7 @@ def _parse_part(side_share: Number) -> Fraction:
     part = parse_exact(side_share, "side_share")
     if not 0 <= part <= 1:
         raise UsageError(
-            "SF-N336",
+            "SF-N101",
             "The part of δ for side δ must be between 0 and 1.",
             got=str(side_share)[:40],
             try_="sf.Budget(epsilon=1, delta=1e-6, side_share=0.5)",

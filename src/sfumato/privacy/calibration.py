@@ -169,7 +169,7 @@ def _find_filter(limits: Caps) -> _NoiseFilter:
     best = max(filters, key=lambda each: each.cap / each.weight)
     if best.cap <= 0:
         raise UsageError(
-            "SF-N315",
+            "SF-N316",
             "This budget cannot pay for Gaussian noise.",
             try_="a budget with a larger delta or epsilon",
         )
@@ -187,6 +187,6 @@ def _share(share: Number) -> Fraction:
     part = parse_exact(share, "share")
     if not 0 < part <= 1:
         raise UsageError(
-            "SF-N317", "A share must be above 0 and at most 1.", got=str(share), try_="share=0.02"
+            "SF-N101", "A share must be above 0 and at most 1.", got=str(share), try_="share=0.02"
         )
     return part

@@ -69,7 +69,7 @@ def mu(events: Events) -> float:
     found = gaussian_mu(compose_events(events))
     if found is None:
         raise UsageError(
-            "SF-N323", "Only Gaussian events are Gaussian DP.", try_="sf.privacy.tradeoff(events)"
+            "SF-N309", "Only Gaussian events are Gaussian DP.", try_="sf.privacy.tradeoff(events)"
         )
     return found
 

@@ -66,7 +66,7 @@ def rho(event: Event) -> Fraction:
     """Return a ρ for which the event is ρ-zCDP apart from side δ: divergence at most ρ·α at every α."""
     epsilon = event.pure()
     if epsilon is None:
-        raise UsageError("SF-N313", "There is no proven ρ for this event.", got=event.tag)
+        raise UsageError("SF-N309", "There is no proven ρ for this event.", got=event.tag)
     return epsilon * epsilon / 2
 
 

@@ -124,7 +124,7 @@ def _largest_loss(event: Event, chance: Number) -> float:
     sure = float(pure) if pure is not None and not event.side_delta() else math.inf
     if not share and math.isinf(sure):
         raise UsageError(
-            "SF-N318",
+            "SF-N316",
             "This event bounds beliefs only with a delta.",
             try_="posterior(event, prior, delta=1e-6)",
         )
@@ -138,12 +138,12 @@ def _largest_loss(event: Event, chance: Number) -> float:
 def _prior(prior: Number) -> Number:
     chance = parse_exact(prior, "prior")
     if not 0 < chance < 1:
-        raise UsageError("SF-N110", "prior must lie between 0 and 1.", got=str(prior), try_="prior=0.5")
+        raise UsageError("SF-N101", "prior must lie between 0 and 1.", got=str(prior), try_="prior=0.5")
     return chance
 
 
 def _rate(alpha: Number) -> Number:
     rate = parse_exact(alpha, "alpha")
     if not 0 <= rate <= 1:
-        raise UsageError("SF-N319", "An error rate must lie between 0 and 1.", got=str(alpha))
+        raise UsageError("SF-N101", "An error rate must lie between 0 and 1.", got=str(alpha))
     return rate

@@ -38,7 +38,7 @@ def parse_positive(value: Any, name: str) -> Fraction:
     """Return the number that `value` reads as; it must be greater than 0."""
     fraction = parse_exact(value, name)
     if fraction <= 0:
-        raise UsageError("SF-N102", f"{name} must be greater than 0.", got=_shown(value))
+        raise UsageError("SF-N101", f"{name} must be greater than 0.", got=_shown(value))
     return fraction
 
 
@@ -46,7 +46,7 @@ def parse_nonnegative(value: Any, name: str) -> Fraction:
     """Return the number that `value` reads as; it must not be below 0."""
     fraction = parse_exact(value, name)
     if fraction < 0:
-        raise UsageError("SF-N111", f"{name} must not be below 0.", got=_shown(value))
+        raise UsageError("SF-N101", f"{name} must not be below 0.", got=_shown(value))
     return fraction
 
 
@@ -54,7 +54,7 @@ def parse_noise_scale(value: Any, name: str) -> Fraction:
     """Return the number that `value` reads as; it must be at least 2^−100, so that 1/value is usable."""
     fraction = parse_positive(value, name)
     if fraction * LARGEST < 1:
-        raise UsageError("SF-N301", f"{name} is too small.", got=_shown(value), try_="a number above 2^-100")
+        raise UsageError("SF-N101", f"{name} is too small.", got=_shown(value), try_="a number above 2^-100")
     return fraction
 
 
@@ -62,7 +62,7 @@ def parse_probability(value: Any, name: str) -> Fraction:
     """Return the number that `value` reads as; it must be at least 0 and below 1."""
     fraction = parse_exact(value, name)
     if not 0 <= fraction < 1:
-        raise UsageError("SF-N106", f"{name} must be at least 0 and below 1.", got=_shown(value))
+        raise UsageError("SF-N101", f"{name} must be at least 0 and below 1.", got=_shown(value))
     return fraction
 
 
@@ -75,7 +75,7 @@ def parse_whole(value: Any, name: str) -> int:
     """Return the integer that `value` reads as; it must be greater than 0."""
     fraction = parse_positive(value, name)
     if fraction.denominator != 1:
-        raise UsageError("SF-N103", f"{name} must be a whole number.", got=_shown(value))
+        raise UsageError("SF-N104", f"{name} must be a whole number.", got=_shown(value))
     return fraction.numerator
 
 
@@ -83,7 +83,7 @@ def parse_confidence(value: Any) -> Fraction:
     """Return a confidence level exactly; it must be at least 0 and below 1."""
     level = parse_exact(value, "confidence")
     if not 0 <= level < 1:
-        raise UsageError("SF-N204", "confidence must be at least 0 and below 1.", got=_shown(value))
+        raise UsageError("SF-N101", "confidence must be at least 0 and below 1.", got=_shown(value))
     return level
 
 
@@ -91,7 +91,7 @@ def parse_interval_level(value: Any) -> float:
     """Return the confidence level of an interval; it must lie strictly between 0 and 1."""
     level = parse_exact(value, "confidence")
     if not 0 < level < 1:
-        raise UsageError("SF-N107", "A confidence must lie between 0 and 1.", got=_shown(value), try_="0.95")
+        raise UsageError("SF-N101", "A confidence must lie between 0 and 1.", got=_shown(value), try_="0.95")
     return float(level)
 
 
@@ -100,7 +100,7 @@ def parse_delta(value: Any) -> Fraction:
     delta = parse_exact(value, "delta")
     if not 0 < delta < 1:
         raise UsageError(
-            "SF-N409", "delta must lie above 0 and below 1.", got=_shown(value), try_="delta=1e-9"
+            "SF-N101", "delta must lie above 0 and below 1.", got=_shown(value), try_="delta=1e-9"
         )
     return delta
 
@@ -108,7 +108,7 @@ def parse_delta(value: Any) -> Fraction:
 def require_bool(value: Any, name: str) -> None:
     """Refuse anything but True and False: the text "no" would count as yes and buy less noise."""
     if not isinstance(value, bool):
-        raise UsageError("SF-N403", f"{name} must be True or False.", got=type(value).__name__)
+        raise UsageError("SF-N104", f"{name} must be True or False.", got=type(value).__name__)
 
 
 def _fraction(value: Any, name: str) -> Fraction:

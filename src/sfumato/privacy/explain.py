@@ -150,7 +150,7 @@ def explain(
     """
     chance = parse_exact(prior, "prior")
     if not 0 < chance < 1:
-        raise UsageError("SF-N110", "prior must lie between 0 and 1.", got=str(prior), try_="prior=0.5")
+        raise UsageError("SF-N101", "prior must lie between 0 and 1.", got=str(prior), try_="prior=0.5")
     known = None if people is None else parse_whole(people, "people")
     return Explanation(Budget.of(epsilon, delta), float(chance), known)
 

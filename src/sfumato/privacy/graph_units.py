@@ -30,13 +30,13 @@ class _Ends:
         named = all(isinstance(name, str) and name for name in (left, right)) and left != right
         if not named:
             raise UsageError(
-                "SF-C140",
+                "SF-C114",
                 "The unit of a graph must name the two columns that hold the ends of an edge.",
                 try_='sf.Node("from", "to", max_degree=50)',
             )
         if max_degree is None:
             raise UsageError(
-                "SF-C141",
+                "SF-U104",
                 "Say how many edges of one node may count.",
                 why="without a bound one node could change an answer without limit",
                 try_=f'sf.{type(self).__name__}("{left}", "{right}", max_degree=50)',
@@ -113,7 +113,7 @@ def _degree(value: Any) -> int:
     degree = parse_whole(value, "max_degree")
     if degree > MOST_DEGREE:
         raise UsageError(
-            "SF-C142",
+            "SF-N101",
             "max_degree is too large for a histogram.",
             got=str(degree),
             limit=f"{MOST_DEGREE:,}",

@@ -65,7 +65,7 @@ def bound_risk(epsilon: Number, delta: Number, baseline: Number) -> float:
     """
     side, chance = float(parse_probability(delta, "delta")), float(parse_exact(baseline, "baseline"))
     if not 0 <= chance <= 1:
-        raise UsageError("SF-N110", "baseline must lie between 0 and 1.", got=str(baseline)[:40], try_="0.1")
+        raise UsageError("SF-N101", "baseline must lie between 0 and 1.", got=str(baseline)[:40], try_="0.1")
     shrunk = math.exp(-float(parse_nonnegative(epsilon, "epsilon")))
     above = chance / shrunk if shrunk else 1.0
     return max(chance, min(1.0, above + side, 1 - shrunk * max(0.0, 1 - chance - side)))
@@ -98,7 +98,7 @@ def epsilon_for_risk(risk: Number) -> Fraction:
         if millionths > 0:
             return Fraction(millionths, _MILLION)
     raise UsageError(
-        "SF-N119",
+        "SF-N101",
         "A risk is the chance of a right guess from 50:50: above 0.5 and below 1.",
         got=str(risk)[:40],
         try_="risk=0.55",

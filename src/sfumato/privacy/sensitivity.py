@@ -62,7 +62,7 @@ def correlated_gaussian(
     matrix = [[parse_exact(part, "covariance") for part in row] for row in covariance]
     longest = max((_inverse_norm_squared(matrix, move) for move in moves), default=Fraction(0))
     if not longest:
-        raise UsageError("SF-N320", "No unit changes this answer, so its noise has no price.")
+        raise UsageError("SF-N312", "No unit changes this answer, so its noise has no price.")
     return Gaussian(1 / root_up(longest))
 
 
@@ -88,7 +88,7 @@ def _solve(matrix: list[list[Fraction]], right: list[Fraction]) -> list[Fraction
     rows = [[*row, value] for row, value in zip(matrix, right, strict=True)]
     for at in range(size):
         if rows[at][at] <= 0:
-            raise UsageError("SF-N321", "The covariance is not positive definite.")
+            raise UsageError("SF-N203", "The covariance is not positive definite.")
         rows[at] = [part / rows[at][at] for part in rows[at]]
         for other in range(size):
             if other != at:
@@ -100,4 +100,4 @@ def _solve(matrix: list[list[Fraction]], right: list[Fraction]) -> list[Fraction
 def _require_symmetric(matrix: list[list[Fraction]], size: int) -> None:
     square = len(matrix) == size and all(len(row) == size for row in matrix)
     if not square or any(matrix[i][j] != matrix[j][i] for i in range(size) for j in range(i)):
-        raise UsageError("SF-N322", "The covariance must be a symmetric matrix with one row for each number.")
+        raise UsageError("SF-N203", "The covariance must be a symmetric matrix with one row for each number.")

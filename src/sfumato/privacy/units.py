@@ -37,14 +37,14 @@ class Unit:
     ) -> None:
         # `dataclasses.replace` names every field; no unit of anyone is made public by it.
         if public is not False:
-            raise UsageError("SF-C101", "Only sf.PUBLIC is the unit of a public table.")
+            raise UsageError("SF-C114", "Only sf.PUBLIC is the unit of a public table.")
         if not isinstance(column, str) or not column:
             raise UsageError(
-                "SF-C101", "sf.Unit needs the name of the column that identifies the unit of each row."
+                "SF-C114", "sf.Unit needs the name of the column that identifies the unit of each row."
             )
         if max_rows is None:
             raise UsageError(
-                "SF-C121",
+                "SF-U104",
                 f"Say how many rows of one {column} may count.",
                 why="without a bound one person could change an answer without limit",
                 try_=f'sf.Unit("{column}", max_rows=20)',
@@ -53,7 +53,7 @@ class Unit:
             choice = max_rows
         if choice is not None and not isinstance(choice, BoundChoice):
             raise UsageError(
-                "SF-C101", "How max_rows is chosen is said by sf.choose.", try_="sf.choose(epsilon=0.05)"
+                "SF-C114", "How max_rows is chosen is said by sf.choose.", try_="sf.choose(epsilon=0.05)"
             )
         rows = 1 if isinstance(max_rows, BoundChoice) else parse_whole(max_rows, "max_rows")
         named: dict[str, Any] = {"column": str.__str__(column), "max_rows": rows, "of": check_population(of)}
@@ -88,7 +88,7 @@ def check_population(of: Any) -> str | None:
     """Return the chosen name of a population, or None where none was chosen."""
     if of is None or (isinstance(of, str) and of):
         return None if of is None else str.__str__(of)
-    raise UsageError("SF-C101", "of must be the name of a population, as a text.", try_='of="patients"')
+    raise UsageError("SF-C114", "of must be the name of a population, as a text.", try_='of="patients"')
 
 
 def _set(unit: Unit, **values: Any) -> Unit:

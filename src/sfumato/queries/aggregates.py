@@ -100,7 +100,7 @@ def _binary_aggregate(
 def _parse_argument(node: Any) -> Expression:
     if isinstance(node, exp.Distinct):
         raise PolicyError(
-            "SF-Q149",
+            "SF-Q104",
             "DISTINCT is only supported in COUNT.",
             try_="COUNT(DISTINCT patient_id), or a subquery grouped by the unit",
         )
@@ -165,7 +165,7 @@ def check_share(share: Fraction) -> Fraction:
     # Finer shares could not be told from the ends, which stand for the minimum and the maximum.
     if not 0 <= share <= 1 or share.denominator > 2**20:
         raise PolicyError(
-            "SF-Q150", "The share of a quantile must be a constant from 0 to 1.", try_="QUANTILE(cost, 0.9)"
+            "SF-Q105", "The share of a quantile must be a constant from 0 to 1.", try_="QUANTILE(cost, 0.9)"
         )
     return min(max(share, MINIMUM_SHARE), 1 - MINIMUM_SHARE)
 

@@ -82,7 +82,7 @@ def quantile(column: str, share: Number) -> QuantileOf:
     wanted = parse_exact(share, "share")
     if not 0 <= wanted <= 1 or wanted.denominator > 2**20:
         raise UsageError(
-            "SF-Q150", "The share of a quantile must lie between 0 and 1.", try_='sf.quantile("cost", 0.9)'
+            "SF-Q105", "The share of a quantile must lie between 0 and 1.", try_='sf.quantile("cost", 0.9)'
         )
     # `min` and `max` of this module hide Python's own.
     return QuantileOf(
@@ -117,7 +117,7 @@ def bins(column: str, edges: Sequence[Number]) -> Case:
     """
     cuts = [parse_exact(edge, "edge") for edge in edges]
     if len(cuts) < 2 or any(one >= other for one, other in itertools.pairwise(cuts)):
-        raise UsageError("SF-Q125", "edges must be at least two ascending numbers.", try_="[0, 18, 65, 110]")
+        raise UsageError("SF-Q124", "edges must be at least two ascending numbers.", try_="[0, 18, 65, 110]")
     part, last = parse_column(column), len(cuts) - 2
     return Case(
         tuple(

@@ -96,13 +96,13 @@ def _parse_sorter(node: exp.Expression, keys: GroupByKeys, outputs: Sequence[Out
         return GroupKey(place)
     if isinstance(node, exp.Column):
         raise PolicyError(
-            "SF-Q121",
+            "SF-Q120",
             f"The answer has no column '{node.name[:80]}' to sort by.",
             columns=", ".join(each.name for each in outputs),
         )
     by = parse_figure(node, name_numbers(outputs))
     if isinstance(by, Fraction):
-        raise PolicyError("SF-Q121", "ORDER BY a constant sorts nothing.", try_="ORDER BY n")
+        raise PolicyError("SF-Q120", "ORDER BY a constant sorts nothing.", try_="ORDER BY n")
     return by
 
 
@@ -114,8 +114,8 @@ def parse_limit(node: exp.Expression) -> int:
     text = str(node.expression.this) if isinstance(node.expression, exp.Literal) else ""
     if node.expression.is_string or not text.isdecimal() or len(text) > 15:
         raise PolicyError(
-            "SF-Q122", f"{describe_node(node)} takes a whole number.", try_="LIMIT 10 OFFSET 20"
+            "SF-Q120", f"{describe_node(node)} takes a whole number.", try_="LIMIT 10 OFFSET 20"
         )
     if isinstance(node, exp.Limit) and int(text) == 0:
-        raise PolicyError("SF-Q122", "LIMIT 0 would be charged for an empty answer.", try_="LIMIT 10")
+        raise PolicyError("SF-Q120", "LIMIT 0 would be charged for an empty answer.", try_="LIMIT 10")
     return int(text)

@@ -68,20 +68,20 @@ def _unsupported(node: exp.Expression) -> PolicyError:
     what = describe_node(node)
     if isinstance(node, exp.AggFunc):
         return PolicyError(
-            "SF-Q147",
+            "SF-Q105",
             f"{what} is not supported within the rows of one unit.",
             known="COUNT, SUM, AVG, MIN, MAX, ARG_MIN, ARG_MAX, FIRST and LAST with ORDER BY",
             try_="SELECT patient_id, SUM(cost) AS cost FROM visits GROUP BY patient_id",
         )
     if isinstance(node, exp.Subquery | exp.Select):
         return PolicyError(
-            "SF-Q147",
+            "SF-Q105",
             "A number from a subquery is not supported here.",
             why="a number about people is only available with noise, and is paid for",
             try_="ask SELECT AVG(cost) FROM visits first, then compare with the number that was released",
         )
     return PolicyError(
-        "SF-Q147",
+        "SF-Q105",
         f"{'Function ' if isinstance(node, exp.Func) else ''}{what} is not supported.",
         known="all functions of a row are listed in docs/sql.md",
         try_=INSTEAD.get(what, "cost * 2, CASE WHEN age >= 65 THEN 1 ELSE 0 END, DATE_TRUNC('month', day)"),
@@ -95,7 +95,7 @@ def _parse_parenthesis(node: exp.Expression) -> Expression:
 
 def _parse_column(node: exp.Expression) -> Expression:
     if not isinstance(node, exp.Column) or isinstance(node.this, exp.Star):
-        raise PolicyError("SF-Q148", "* is not supported here.", try_="the columns by their names")
+        raise PolicyError("SF-Q105", "* is not supported here.", try_="the columns by their names")
     return parse_column_name(node)
 
 
@@ -151,7 +151,7 @@ def _parse_cast(node: exp.Expression) -> Expression:
         return Literal(parse_date(parse_text(node.this), to))
     if to not in _CASTS:
         raise PolicyError(
-            "SF-Q147", "CAST to this type is not supported.", try_="CAST(x AS INTEGER), or CAST(x AS DATE)"
+            "SF-Q105", "CAST to this type is not supported.", try_="CAST(x AS INTEGER), or CAST(x AS DATE)"
         )
     name = _CASTS[to]
     return parse_expression(node.this) if name is None else FunctionCall(name, (parse_expression(node.this),))
@@ -176,7 +176,7 @@ def _parse_unit_end(node: exp.Expression) -> Expression:
     ordered = node.this.expressions if isinstance(node.this, exp.Order) else []
     if len(ordered) != 1:
         raise PolicyError(
-            "SF-Q149", f"{figure.upper()} needs an order.", try_=f"{figure.upper()}(cost ORDER BY day)"
+            "SF-Q104", f"{figure.upper()} needs an order.", try_=f"{figure.upper()}(cost ORDER BY day)"
         )
     by, falls = parse_ordered(ordered[0])
     # The first of a descending order is the last of the ascending one.
@@ -209,7 +209,7 @@ def _parse_window(node: exp.Expression) -> Expression:
     function, order = node.this, node.args.get("order")
     if type(function) not in _WINDOWS or order is None:
         raise PolicyError(
-            "SF-Q147",
+            "SF-Q105",
             f"{describe_node(function)} OVER (…) is not supported within the rows of one unit.",
             known="ROW_NUMBER, RANK, DENSE_RANK, LAG, LEAD, FIRST_VALUE, each with ORDER BY",
             try_="LAG(day) OVER (PARTITION BY patient_id ORDER BY day), or a subquery grouped by the unit",
@@ -244,7 +244,7 @@ def _parse_count(node: exp.Expression) -> Expression:
         return UnitAggregate("count")
     if isinstance(node.this, exp.Distinct):
         raise PolicyError(
-            "SF-Q149", "COUNT(DISTINCT …) is not supported in a subquery.", try_="COUNT(*), or COUNT(x)"
+            "SF-Q104", "COUNT(DISTINCT …) is not supported in a subquery.", try_="COUNT(*), or COUNT(x)"
         )
     return UnitAggregate("count", parse_expression(node.this))
 

@@ -101,12 +101,12 @@ def _combine_figures(kind: type[exp.Expression], left: Figure, right: Figure) ->
     sign, compute = _ARITHMETIC[kind]
     # Only a constant is refused: a noisy divisor may be zero, and the answer is then null.
     if sign == "/" and right == 0:
-        raise PolicyError("SF-Q119", "The divisor is zero.", try_="a divisor other than zero")
+        raise PolicyError("SF-Q134", "The divisor is zero.", try_="a divisor other than zero")
     if not isinstance(left, Fraction) or not isinstance(right, Fraction):
         return Arithmetic(sign, left, right)
     result = compute(left, right)
     if result and not 1 / LARGEST <= abs(result) <= LARGEST:
-        raise PolicyError("SF-Q111", "A computed constant is too large or too small.", try_="100 or 0.5")
+        raise PolicyError("SF-Q110", "A computed constant is too large or too small.", try_="100 or 0.5")
     return result
 
 

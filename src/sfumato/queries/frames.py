@@ -230,7 +230,7 @@ class Frame(Generic[AskedQuestion, Parts]):
         Values that are not listed, as of a text, are discovered with a δ and shown with their noisy counts.
         """
         if by not in ("rows", "units"):
-            raise UsageError("SF-Q128", 'by must be "rows" or "units".', try_='by="units"')
+            raise UsageError("SF-E187", 'by must be "rows" or "units".', try_='by="units"')
         self._require_plain("top")
         return self.asks.top(
             self.relation, parse_column(column), k, by == "units", f"{self.text}.top({column!r}, {k})"
@@ -255,7 +255,7 @@ class Frame(Generic[AskedQuestion, Parts]):
         self._require_plain("bounds")
         kept = parse_exact(keep, "keep")  # what is cut off is shared by both ends
         if not 0 < kept < 1:
-            raise UsageError("SF-Q150", "keep must lie between 0 and 1.", try_="keep=0.99")
+            raise UsageError("SF-Q105", "keep must lie between 0 and 1.", try_="keep=0.99")
         outside = (1 - kept) / 2
         ends = {"low": quantile(column, outside), "high": quantile(column, 1 - outside)}
         return self.asks.bounds(self.question({**ends}), f"{self.text}.bounds({column!r}, keep={keep})")
@@ -302,7 +302,7 @@ class Frame(Generic[AskedQuestion, Parts]):
         """Refuse keys and contribution bounds before a question that would ignore them."""
         if self.keys or self.limits is not None:
             raise UsageError(
-                "SF-Q129",
+                "SF-Q127",
                 f"{asked}() cannot follow group_by() or bounded().",
                 try_=f'where(…).{asked}(…) for one group at a time, or partition("ward")',
             )
@@ -324,7 +324,7 @@ def _unit_aggregate(name: str, figure: Any) -> UnitAggregate:
     if type(figure) in _OF_UNIT:
         return UnitAggregate(_OF_UNIT[type(figure)], figure.of)
     raise UsageError(
-        "SF-Q123",
+        "SF-Q124",
         f"'{name}' must be a count, sum, mean, min or max of one unit's rows.",
         try_=f'per_unit("patient_id", {name}=sf.sum("cost"))',
     )
@@ -332,4 +332,4 @@ def _unit_aggregate(name: str, figure: Any) -> UnitAggregate:
 
 def _check_aggregate(name: str, aggregate: Any, example: str) -> None:
     if not isinstance(aggregate, Aggregate):
-        raise UsageError("SF-Q123", f"'{name}' must be an aggregate.", try_=example)
+        raise UsageError("SF-Q124", f"'{name}' must be an aggregate.", try_=example)

@@ -96,7 +96,7 @@ def _read_logarithm(node: exp.Expression) -> FunctionNodes:
     base, part = (node.this, node.expression) if node.args.get("expression") else (None, node.this)
     typed = 10 if base is None else base.this if isinstance(base, exp.Literal) else ""
     if str(typed) not in ("2", "10"):
-        raise PolicyError("SF-Q135", "The base of LOG must be 2 or 10.", try_="LOG10(x), or LN(x) / LN(3)")
+        raise PolicyError("SF-Q105", "The base of LOG must be 2 or 10.", try_="LOG10(x), or LN(x) / LN(3)")
     return f"log{typed}", (part,)
 
 
@@ -167,7 +167,7 @@ def _read_date_part(node: Any, known: tuple[str, ...]) -> str:
     if name in known:
         return name
     raise PolicyError(
-        "SF-Q131",
+        "SF-Q110",
         f"Date part '{name[:40]}' is not supported here." if name else "A date part is expected here.",
         known=", ".join(known),
         try_=f"'{known[-1]}'",

@@ -56,7 +56,7 @@ def parse_position(node: exp.Literal, columns: int) -> int:
     text = str(node.this)
     # isdecimal alone would let a number through that is too long to convert quickly.
     if node.is_string or not text.isdecimal() or len(text) > 9 or not 1 <= int(text) <= columns:
-        raise PolicyError("SF-Q121", "The answer has no column at this position.", columns=f"1 to {columns}")
+        raise PolicyError("SF-Q120", "The answer has no column at this position.", columns=f"1 to {columns}")
     return int(text) - 1
 
 
@@ -91,7 +91,7 @@ def parse_number(node: exp.Literal) -> Fraction:
             return Fraction(text)
         except ValueError:
             pass
-    raise PolicyError("SF-Q111", "This number is too large, too small or too long.", try_="65 or 0.5")
+    raise PolicyError("SF-Q110", "This number is too large, too small or too long.", try_="65 or 0.5")
 
 
 def _small_exponent(text: str) -> bool:
@@ -108,7 +108,7 @@ def parse_date(typed: str, to: Any) -> date:
     """Return the date or timestamp that a text casts to."""
     moment = parse_moment(typed)
     if moment is None or to not in (exp.DataType.Type.DATE, *_TIMESTAMPS):
-        raise PolicyError("SF-Q131", "This text is not a date.", try_="DATE '2024-01-31'")
+        raise PolicyError("SF-Q110", "This text is not a date.", try_="DATE '2024-01-31'")
     if to is exp.DataType.Type.DATE:
         return date(moment.year, moment.month, moment.day)
     return moment if isinstance(moment, datetime) else datetime.combine(moment, time.min)
@@ -122,7 +122,7 @@ def parse_interval(node: exp.Expression) -> Fraction:
     typed = str(node.this.this) if isinstance(node.this, exp.Literal) else ""
     if days is None or not typed.isdecimal() or len(typed) > 7:
         raise PolicyError(
-            "SF-Q131", "An INTERVAL must be a whole number of days or weeks.", try_="INTERVAL 7 DAY"
+            "SF-Q110", "An INTERVAL must be a whole number of days or weeks.", try_="INTERVAL 7 DAY"
         )
     return Fraction(int(typed) * days)
 

@@ -83,7 +83,7 @@ def _parse_equality(node: exp.Expression, value: Scalar) -> Property:
 
 def _unknown_property(node: Any) -> PolicyError:
     return PolicyError(
-        "SF-Q155",
+        "SF-Q154",
         "This property is not supported for a distance.",
         got=describe_node(node),
         known="COUNT(*) >= 100, SUM(cost) <= 5000, AVG(age >= 65) >= 0.3, MEDIAN(cost) <= 80, "

@@ -102,7 +102,7 @@ def _parse_in_subquery(node: exp.In, known: Known) -> Exists:
     select = node.args["query"].this if isinstance(node.args["query"], exp.Subquery) else node.args["query"]
     if not isinstance(select, exp.Select) or len(select.expressions) != 1:
         raise PolicyError(
-            "SF-Q102", "IN takes a SELECT of one column.", try_="ward IN (SELECT ward FROM wards)"
+            "SF-Q103", "IN takes a SELECT of one column.", try_="ward IN (SELECT ward FROM wards)"
         )
     one = parse_expression(node.this)
     # SELECT DISTINCT says what IN means anyway.
@@ -189,7 +189,7 @@ def _plain_name(node: Any) -> Any:
 def parse_subquery(node: Any, known: Known) -> Relation:
     """Return the rows of a subquery: unchanged, projected, or one for each unit."""
     if not isinstance(node, exp.Select):
-        raise PolicyError("SF-Q102", "A subquery must be a single SELECT.", got=describe_node(node))
+        raise PolicyError("SF-Q103", "A subquery must be a single SELECT.", got=describe_node(node))
     refuse_other_parts(node, "with_", "expressions", "from_", "joins", "where", "group", "having")
     inner = parse_rows(node, parse_with(node, known))
     if node.args.get("group") is not None:
@@ -231,7 +231,7 @@ def _parse_columns(items: Sequence[exp.Expression]) -> tuple[tuple[str, Expressi
     columns = tuple(_parse_output_column(item) for item in items)
     names = [name.casefold() for name, _ in columns]
     if len(set(names)) < len(names):
-        raise PolicyError("SF-Q115", "Two columns of a subquery have the same name.", try_="AS another_name")
+        raise PolicyError("SF-Q133", "Two columns of a subquery have the same name.", try_="AS another_name")
     return columns
 
 

@@ -65,7 +65,7 @@ def _select_keys(select: exp.Select) -> Question:
     outputs = tuple(_parse_output(item, keys) for item in select.expressions)
     clauses = _parse_clauses(select, keys, outputs, RowNames(relation))
     if not all(isinstance(each.by, GroupKey) for each in clauses.get("order", ())):
-        raise PolicyError("SF-Q121", "SELECT DISTINCT is sorted by its columns.", try_="ORDER BY 1")
+        raise PolicyError("SF-Q120", "SELECT DISTINCT is sorted by its columns.", try_="ORDER BY 1")
     return Question(relation, keys.expressions, outputs, distinct=True, **clauses)
 
 
@@ -107,7 +107,7 @@ def _list_levels(items: Sequence[exp.Expression]) -> list[list[exp.Expression]]:
 
 def _require_few(levels: int) -> None:
     if levels > MOST_LEVELS:
-        raise PolicyError("SF-Q117", f"A question has at most {MOST_LEVELS} levels.", try_="ROLLUP (a, b)")
+        raise PolicyError("SF-Q113", f"A question has at most {MOST_LEVELS} levels.", try_="ROLLUP (a, b)")
 
 
 def _levels_of(item: exp.Expression) -> list[list[exp.Expression]]:
@@ -129,7 +129,7 @@ def _levels_of(item: exp.Expression) -> list[list[exp.Expression]]:
             )
             return [[key for part in subset for key in part] for subset in chosen]
         case exp.Cube():
-            raise PolicyError("SF-Q117", "CUBE takes at most 6 keys.", try_="ROLLUP, or GROUPING SETS")
+            raise PolicyError("SF-Q113", "CUBE takes at most 6 keys.", try_="ROLLUP, or GROUPING SETS")
         case exp.GroupingSets():
             return [level for part in parts for level in _levels_of(part)]
     return [[item]]

@@ -74,7 +74,7 @@ def parse_statement(text: str) -> exp.Select:
     statement = parse_any_statement(text)
     if not isinstance(statement, exp.Select):
         raise PolicyError(
-            "SF-Q102", "A question must be a single SELECT statement.", try_="SELECT COUNT(*) FROM …"
+            "SF-Q103", "A question must be a single SELECT statement.", try_="SELECT COUNT(*) FROM …"
         )
     return statement
 

@@ -106,12 +106,12 @@ class PeopleStore:
         """Add a person, or give one another role, and return them. Their tokens then carry the new role."""
         if not isinstance(name, str) or not _NAME.match(name):
             raise UsageError(
-                "SF-W110",
+                "SF-C113",
                 "A person's name has 1 to 100 characters, without spaces, colons or slashes.",
                 try_="ada",
             )
         if role not in GIVEN_ROLES:
-            raise UsageError("SF-W111", "A person is a steward, an analyst or an auditor.", got=str(role))
+            raise UsageError("SF-E187", "A person is a steward, an analyst or an auditor.", got=str(role))
         with self._store.change() as store:
             store.execute(
                 "INSERT INTO people VALUES (?, ?, NULL, ?)"
@@ -124,7 +124,7 @@ class PeopleStore:
         """Return a person by name."""
         found = [each for each in self.list_people() if each.name == name]
         if not found:
-            raise UsageError("SF-W112", "There is no person of this name.", try_="GET /api/people")
+            raise UsageError("SF-U101", "There is no person of this name.", try_="GET /api/people")
         return found[0]
 
     def list_people(self) -> tuple[Person, ...]:
@@ -145,7 +145,7 @@ class PeopleStore:
         """Return a new token for a person. It is shown once: only its SHA-256 is kept."""
         self.find_person(name)
         if not 0 < seconds <= 3660 * DAY:
-            raise UsageError("SF-W113", "A token lasts between a moment and ten years.", try_="90 days")
+            raise UsageError("SF-N101", "A token lasts between a moment and ten years.", try_="90 days")
         token, now = TOKEN_PREFIX + secrets.token_urlsafe(32), self._clock()
         with self._store.change() as store:
             store.execute(
@@ -196,7 +196,7 @@ class PeopleStore:
         with self._store.change() as store:
             changed = store.execute("UPDATE tokens SET revoked = 1 WHERE id = ?", (id_,)).rowcount
         if not changed:
-            raise UsageError("SF-W114", "There is no token of this number.", try_="GET /api/tokens")
+            raise UsageError("SF-U101", "There is no token of this number.", try_="GET /api/tokens")
 
     def end_token(self, token: str) -> None:
         """End the token that its holder sends, such as at signing out."""
@@ -215,7 +215,7 @@ class PeopleStore:
         self.find_person(name)
         if not SHORTEST_PASSWORD <= len(password) <= LONGEST_PASSWORD:
             raise UsageError(
-                "SF-W115", f"A password has {SHORTEST_PASSWORD} to {LONGEST_PASSWORD} characters."
+                "SF-P113", f"A password has {SHORTEST_PASSWORD} to {LONGEST_PASSWORD} characters."
             )
         with self._hashing:
             hashed = _hasher().hash(password)

@@ -46,34 +46,34 @@ _STATUS: tuple[tuple[type[SfumatoError], int], ...] = (
 _STATUS_OF_CODES = {
     "SF-W101": 401,
     "SF-W105": 413,
-    "SF-W106": 404,
+    "SF-U101": 404,
     "SF-W107": 405,
     "SF-W108": 429,
-    "SF-W112": 404,
-    "SF-W114": 404,
-    "SF-W116": 404,
-    "SF-F103": 404,
-    "SF-F120": 404,
+    "SF-U101": 404,
+    "SF-U101": 404,
+    "SF-U101": 404,
+    "SF-U101": 404,
+    "SF-U101": 404,
     "SF-L107": 409,
     "SF-L204": 409,
-    "SF-Y104": 409,
-    "SF-Y105": 404,
-    "SF-Y106": 404,
-    "SF-Y107": 409,
-    "SF-Y108": 409,
-    "SF-Y117": 404,
-    "SF-W163": 409,
-    "SF-W164": 404,
+    "SF-C110": 409,
+    "SF-U101": 404,
+    "SF-U101": 404,
+    "SF-P124": 409,
+    "SF-P124": 409,
+    "SF-U101": 404,
+    "SF-L204": 409,
+    "SF-U101": 404,
     "SF-W166": 429,
-    "SF-W169": 404,
-    "SF-W190": 429,
-    "SF-W191": 404,
-    "SF-W174": 404,
+    "SF-U101": 404,
+    "SF-W108": 429,
+    "SF-U101": 404,
+    "SF-U101": 404,
     "SF-Q106": 404,
-    "SF-W119": 429,
-    "SF-W123": 404,
+    "SF-W108": 429,
+    "SF-U101": 404,
     "SF-W124": 404,
-    "SF-W201": 404,
+    "SF-W124": 404,
 }
 _KINDS = {
     "UsageError",
@@ -204,7 +204,7 @@ async def _answer_http(request: Request, problem: Exception) -> Response:
     assert isinstance(problem, HTTPException)  # noqa: S101  as registered
     status = problem.status_code
     if status == 404:
-        known: SfumatoError = PolicyError("SF-W106", "There is nothing at this address.", try_="/api/docs")
+        known: SfumatoError = PolicyError("SF-U101", "There is nothing at this address.", try_="/api/docs")
     elif status == 405:
         known = UsageError("SF-W107", "This address does not take this method.", got=request.method[:20])
     elif status == 413:

@@ -50,7 +50,7 @@ def read_published(
     table = find_public_table(context.lab, name)
     if ending not in MEDIA_TYPES:
         raise PolicyError(
-            "SF-F120", "A published table is a .csv, a .parquet or a .json.", try_=f"{table.path}.csv"
+            "SF-U101", "A published table is a .csv, a .parquet or a .json.", try_=f"{table.path}.csv"
         )
     etag = make_etag(table, ending)
     headers = {"ETag": etag, "Cache-Control": "no-cache"}

@@ -46,10 +46,10 @@ def find_question(session: Session, asked: SingleQuestionBody) -> Query:
     said = [name for name in ("bounded", "clipped", "tuned") if getattr(asked, name) is not None]
     if len(said) > 1:
         raise UsageError(
-            "SF-W126", "A question is bounded in one way.", got=", ".join(said), try_='"bounded": {"rows": 5}'
+            "SF-U104", "A question is bounded in one way.", got=", ".join(said), try_='"bounded": {"rows": 5}'
         )
     if said and not isinstance(found, Query):
-        raise UsageError("SF-W117", "Only a single question can be bounded.", try_=f"leave out {said[0]}")
+        raise UsageError("SF-Q210", "Only a single question can be bounded.", try_=f"leave out {said[0]}")
     if asked.bounded is not None:
         return found.bounded(groups=asked.bounded.groups, rows=asked.bounded.rows)
     if asked.clipped is not None:
@@ -66,7 +66,7 @@ def _find_unbounded(session: Session, asked: SingleQuestionBody) -> Query:
             return cast("Query", replay_graph(session, asked.graph, asked.steps))
         return cast("Query", replay_question(session, asked.table or "", asked.steps))
     raise UsageError(
-        "SF-W118", "A question is sent as sql, or as a table with steps.", try_='{"sql": "SELECT COUNT(*) …"}'
+        "SF-U104", "A question is sent as sql, or as a table with steps.", try_='{"sql": "SELECT COUNT(*) …"}'
     )
 
 
@@ -75,7 +75,7 @@ def _find_together(session: Session, asked: QuestionBody, parts: Sequence[Single
     alone = (asked.sql, asked.bounded, asked.clipped, asked.tuned, asked.table, asked.graph, asked.steps)
     if any(each is not None for each in alone):
         raise UsageError(
-            "SF-W118",
+            "SF-U104",
             "Questions that are asked together stand in their list alone.",
             try_='{"together": [{"sql": "SELECT …"}, {"sql": "SELECT …"}]}',
         )
@@ -144,7 +144,7 @@ def _read_picked(session: Session, asked: SingleQuestionBody, tuned: TunedBody) 
     if found is not None:
         return found
     raise PolicyError(
-        "SF-W127",
+        "SF-W168",
         "This question was not tuned for this ε, or the table has changed since; nothing was charged.",
         try_="POST /api/tune with the same epsilon",
     )
@@ -203,7 +203,7 @@ def read_release(context: ServerContext, visitor: Visitor, entry: int) -> KeptRe
     found = context.releases.find_release(entry, visitor.analyst)
     if found is None:
         raise PolicyError(
-            "SF-W116",
+            "SF-U101",
             "No answer of yours has this entry.",
             try_="GET /api/releases, or ask the question again",
         )
@@ -219,11 +219,11 @@ def _read_again(context: ServerContext, session: Session, kept: KeptRelease) -> 
             return _read_again(context, session, earlier).refine(**parse_spending(spend))
     question = find_question(session, QuestionBody(**kept.question))
     if not isinstance(question, Query):
-        raise PolicyError("SF-W125", "Only the answer to a single question can be refined.")
+        raise PolicyError("SF-N117", "Only the answer to a single question can be refined.")
     found = question.find_answer(**parse_spending(spend))
     if found is None:
         raise PolicyError(
-            "SF-C136",
+            "SF-C135",
             "The table has a new snapshot since this was answered; nothing was charged.",
             why="the rows are other ones now, and two answers about different rows are not one",
             try_="ask the question again",

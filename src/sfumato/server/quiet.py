@@ -24,7 +24,7 @@ def hush_steward_warnings(patience: float = 600.0) -> Iterator[None]:
     """
     if not _LOCK.acquire(timeout=patience):
         raise PolicyError(
-            "SF-W190", "Others are at this at the moment.", try_="the same again in a few seconds"
+            "SF-W108", "Others are at this at the moment.", try_="the same again in a few seconds"
         )
     try:
         with warnings.catch_warnings():

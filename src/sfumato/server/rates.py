@@ -61,7 +61,7 @@ class QuestionTurns:
         waiting = self._limiter.statistics().tasks_waiting
         if waiting >= self._most or self._asking[whose] >= max(1, self._most // 2):
             raise PolicyError(
-                "SF-W119", "Too many questions wait for their turn; nothing was charged.", try_="again later"
+                "SF-W108", "Too many questions wait for their turn; nothing was charged.", try_="again later"
             )
         self._asking[whose] += 1
         try:

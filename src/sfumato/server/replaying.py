@@ -143,7 +143,7 @@ def _pair_up(written: Any) -> dict[Any, Any]:
 
 def _steps_error(sentence: str, **facts: str) -> UsageError:
     return UsageError(
-        "SF-W171",
+        "SF-W104",
         sentence,
         **facts,
         known=", ".join((*FRAME_STEPS, *LAST_STEPS, "partition")),

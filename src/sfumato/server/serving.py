@@ -71,11 +71,11 @@ class ServeOptions:
         name_databases(filter(is_address, self.sources))
         if (self.certificate is None) != (self.private_key is None):
             raise UsageError(
-                "SF-W131", "TLS needs a certificate and its key.", try_="--tls-cert and --tls-key"
+                "SF-W130", "TLS needs a certificate and its key.", try_="--tls-cert and --tls-key"
             )
         if self.behind_proxy and not (self.address or "").startswith("https://"):
             raise UsageError(
-                "SF-W132",
+                "SF-W130",
                 "Behind a proxy the server has to be told its public address.",
                 why="cookies are for HTTPS alone, and forms are accepted from this address alone",
                 try_="--behind-proxy --address https://lab.example.org",

@@ -74,7 +74,7 @@ def _name_errors() -> Iterator[None]:
         if isinstance(problem, sqlite3.IntegrityError | sqlite3.ProgrammingError):
             raise
         raise DiskError(
-            "SF-W120",
+            "SF-C224",
             "A file of the server cannot be used now, so nothing was changed.",
             try_="again later; the steward finds the reason in the server's log",
         ) from problem

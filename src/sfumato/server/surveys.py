@@ -71,7 +71,7 @@ def find_survey(context: "ServerContext", visitor: "Visitor", name: str) -> "Sur
     found = [each for each in context.lab.surveys() if each.name.casefold() == name.casefold()]
     if not found or not _may_see(visitor, found[0]):
         # Whether there is one with a hidden result is nobody else's business.
-        raise PolicyError("SF-Y105", "There is no survey of this name.", try_="/surveys")
+        raise PolicyError("SF-U101", "There is no survey of this name.", try_="/surveys")
     return found[0]
 
 

@@ -171,7 +171,7 @@ def _read_cuts(name: str, domain: Numbers | Periods, asked: Any) -> tuple[int, .
         typed = []
     if not typed or not isinstance(domain, Numbers):
         raise UsageError(
-            "SF-E201",
+            "SF-E110",
             f"The bins of '{name}' are neither a number of bins nor the numbers at which they begin.",
             try_='bins={"age": 16}, bins={"age": [18, 65]} or bins={"age": "quantiles"}',
         )
@@ -206,7 +206,7 @@ def _read_column(name: str, declared: Any) -> DeclaredColumn:
 
 def _no_domain(name: str) -> UsageError:
     return UsageError(
-        "SF-E200",
+        "SF-E101",
         f"Nothing is declared of the values of '{name}', so it cannot be synthesised.",
         why="values, bins and bounds that are read from rows would reveal some of them",
         try_=f'bounds={{"{name}": sf.between(0, 110, step=1)}} or sf.one_of("A", "B"), or other columns',
@@ -215,7 +215,7 @@ def _no_domain(name: str) -> UsageError:
 
 def _too_many(name: str, count: int) -> UsageError:
     return UsageError(
-        "SF-E202",
+        "SF-E230",
         f"'{name}' has too many values to have a cell each.",
         asked=f"{count:,}",
         most=f"{MOST_CELLS:,}",

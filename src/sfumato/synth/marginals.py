@@ -129,7 +129,7 @@ class Marginals:
     def make_kernel(self, columns: tuple[ColumnCells, ...], currency: Currency) -> MarginalsKernel:
         """Return the mechanism for these columns, from public facts; what cannot be done is refused here."""
         if self.method not in METHODS:
-            raise UsageError("SF-E205", "There is no such method.", got=str(self.method), try_='method="aim"')
+            raise UsageError("SF-E187", "There is no such method.", got=str(self.method), try_='method="aim"')
         concentrated, amount = read_amount(self.fit_budget())
         adaptive = self.method == "aim" and len(columns) > 1
         weights = weigh_marginals(self.workload, [each.name for each in columns]) if adaptive else ()
@@ -139,7 +139,7 @@ class Marginals:
             count_cells([each.size for each in columns], part) <= most for part, _ in weights
         ):
             raise UsageError(
-                "SF-E202",
+                "SF-E230",
                 "No marginal of the workload has as few cells as max_cells allows.",
                 most=f"{most:,}",
                 try_="fewer bins, marginals of fewer columns, or a larger max_cells",
@@ -181,7 +181,7 @@ class Marginals:
         if key is None:
             return found
         if key in found.column_names:
-            raise UsageError("SF-E206", "The key has the name of a column.", got=key, try_='key="id"')
+            raise UsageError("SF-E110", "The key has the name of a column.", got=key, try_='key="id"')
         return found.add_column(0, key, [list(range(1, rows + 1))])
 
     @property
@@ -194,7 +194,7 @@ class Marginals:
         self.require_fitted()
         if self.planned is None:
             raise UsageError(
-                "SF-E233",
+                "SF-E260",
                 "This was fitted on an own frame, so no lab has charged for it.",
                 try_="s.fit(…), or lab.publish(sf.synth.Marginals(…), table=…, columns=…)",
             )
@@ -204,7 +204,7 @@ class Marginals:
         """Return what draws tables, or say that nothing was released yet."""
         found: Synthesizer | None = getattr(self, "_synthesizer", None)
         if found is None:
-            raise UsageError("SF-E207", "This has not been fitted yet.", try_="fit(frame), or s.fit(…)")
+            raise UsageError("SF-N606", "This has not been fitted yet.", try_="fit(frame), or s.fit(…)")
         return found
 
     def __repr__(self) -> str:

@@ -23,7 +23,7 @@ def list_own_columns(frame: Any, columns: Sequence[str] | None) -> dict[str, Any
     wanted = list(names) if columns is None else list(columns)
     if not wanted or len(set(wanted)) < len(wanted) or not set(wanted) <= set(names):
         raise UsageError(
-            "SF-E208",
+            "SF-E110",
             "The columns to synthesise are not columns of the frame, each given once.",
             try_='fit(frame, columns=["age", "ward"])',
         )
@@ -31,7 +31,7 @@ def list_own_columns(frame: Any, columns: Sequence[str] | None) -> dict[str, Any
     shapes = {each.shape for each in found.values()}
     if len(shapes) > 1 or len(next(iter(shapes))) != 1:
         raise UsageError(
-            "SF-E208",
+            "SF-E110",
             "The columns of the frame are not equally long lists of single values.",
             try_="a frame of pandas, polars or Arrow, or a dictionary of arrays of one length",
         )
@@ -44,7 +44,7 @@ def _column_names(frame: Any) -> list[str]:
         names = getattr(frame, "columns", None)
     if names is None:
         raise UsageError(
-            "SF-E208",
+            "SF-E110",
             "A frame with named columns is needed.",
             got=type(frame).__name__,
             try_="a frame of pandas, polars or Arrow, or a dictionary of arrays",

@@ -85,7 +85,7 @@ class Twin:
         found: Table | None = getattr(self, "_table", None)
         if found is None:
             raise UsageError(
-                "SF-E207", "This has not been fitted yet.", try_='s.fit(sf.synth.Twin(), table="visits")'
+                "SF-N606", "This has not been fitted yet.", try_='s.fit(sf.synth.Twin(), table="visits")'
             )
         return found
 
@@ -109,14 +109,14 @@ def fit_twin(
     """Charge for the marginals, where any are bought, and return the twin. It has no target."""
     if not isinstance(table, str) or columns:
         raise UsageError(
-            "SF-E234",
+            "SF-E260",
             "A twin stands in for a whole table, by its name.",
             try_='s.fit(sf.synth.Twin(), table="visits")',
         )
     declared = payer.lab.table(table)
     if not isinstance(declared.protects, Unit):
         raise UsageError(
-            "SF-E234", f"'{declared.name}' is a graph, which has no twin.", try_="a table of rows"
+            "SF-E260", f"'{declared.name}' is a graph, which has no twin.", try_="a table of rows"
         )
     if not given.is_bought:
         given.keep_release(declared, None)
@@ -124,7 +124,7 @@ def fit_twin(
     names = [name for name in declared.columns if _has_cells(declared, name)]
     if not names:
         raise UsageError(
-            "SF-E200",
+            "SF-E101",
             f"'{declared.name}' has no column with listed values or bounds.",
             try_="sf.synth.Twin(), for nothing",
         )

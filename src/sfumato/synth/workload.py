@@ -68,7 +68,7 @@ def _as_names(each: Any) -> Any:
 
 def _not_read() -> UsageError:
     return UsageError(
-        "SF-E203",
+        "SF-E110",
         "The workload is neither a number of columns nor a list of marginals by the names of their columns.",
         try_='workload=3, or workload=[("age", "ward"), ("age", "cost", "ill")]',
     )
@@ -76,7 +76,7 @@ def _not_read() -> UsageError:
 
 def _too_many(count: int) -> UsageError:
     return UsageError(
-        "SF-E204",
+        "SF-E230",
         "The workload has too many marginals to choose from.",
         asked=f"{count:,}",
         most=f"{_MOST_LISTED:,}",

@@ -69,14 +69,14 @@ def check_target(path: str | PathLike[str]) -> Path:
     target = Path(path)
     if target.suffix.lower() not in _RENDERERS:
         raise UsageError(
-            "SF-V102",
+            "SF-U102",
             "Charts cannot be saved in this file format.",
             got=target.suffix or "no ending",
             known=", ".join(_RENDERERS),
             try_='"chart.png"',
         )
     if not target.parent.is_dir():
-        raise UsageError("SF-V106", "The folder for the chart does not exist.", folder=str(target.parent))
+        raise UsageError("SF-U102", "The folder for the chart does not exist.", folder=str(target.parent))
     return target
 
 
@@ -92,7 +92,7 @@ def _renderer() -> ModuleType:
     except ImportError:
         raise missing_extra(
             "plot",
-            "SF-V101",
+            "SF-N113",
             "Saving this picture needs the plot extra, which is not installed.",
             why="only .json can be written without it",
         ) from None

@@ -36,7 +36,7 @@ def require_same_length(columns: Mapping[str, Sized]) -> None:
     lengths = {name: len(column) for name, column in columns.items()}
     if len(set(lengths.values())) > 1:
         raise UsageError(
-            "SF-V103",
+            "SF-N203",
             "The lists given to a chart differ in length.",
             got=", ".join(f"{name} {length}" for name, length in lengths.items()),
         )

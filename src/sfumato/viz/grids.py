@@ -82,11 +82,11 @@ def heatmap(
 def _grid(x: NDArray[np.int64], y: NDArray[np.int64], columns: Mapping[str, NDArray[np.float64]]) -> _Grid:
     require_same_length({"x": x, "y": y, **columns})
     if not columns or not len(x):
-        raise UsageError("SF-V104", "A heat map needs at least one panel and one cell.")
+        raise UsageError("SF-N203", "A heat map needs at least one panel and one cell.")
     left, bottom = int(x.min()), int(y.min())
     width, height = int(x.max()) - left + 1, int(y.max()) - bottom + 1
     if width * height > MOST_CELLS:
-        raise UsageError("SF-V105", "The grid of a heat map is too large.", most=f"{MOST_CELLS:,} cells")
+        raise UsageError("SF-N203", "The grid of a heat map is too large.", most=f"{MOST_CELLS:,} cells")
     return _Grid(x - left, height - 1 - (y - bottom), left, bottom, width, height)
 
 

@@ -29,7 +29,7 @@ def sample_grid(
     """
     pixels, names = np.asarray(images, dtype=np.float64), np.asarray(labels)
     if pixels.ndim not in (3, 4) or len(pixels) != len(names) or not len(pixels):
-        raise UsageError("SF-V104", "A grid of images needs images, and a label for each.")
+        raise UsageError("SF-N203", "A grid of images needs images, and a label for each.")
     low, high = bounds or (float(np.nanmin(pixels)), float(np.nanmax(pixels)))
     grey = np.clip((np.nan_to_num(pixels) - low) / ((high - low) or 1.0), 0, 1)
     lines = [_line(grey[names == label][:EACH]) for label in dict.fromkeys(sorted(names.tolist(), key=str))]

@@ -76,5 +76,5 @@ def test_names_with_typing_errors_are_joined(data_file: Files, data: Files) -> N
 
 def test_a_missing_data_set_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("SFUMATO_DATA", str(tmp_path))
-    with pytest.raises(sf.errors.UsageError, match="SF-E240"):
+    with pytest.raises(sf.errors.UsageError, match="SF-C202"):
         sf.attacks.voter_linkage()

@@ -58,7 +58,7 @@ def test_reconstruction_wants_a_count_for_each_subset() -> None:
     chosen = np.array([[1, 1, 0], [0, 1, 1], [1, 0, 1]])
     assert sf.attacks.solve_bits(chosen, chosen @ [1, 0, 1]).tolist() == [[1, 0, 1]]
     assert sf.attacks.solve_bits(chosen, chosen @ [1, 0, 1], method="lp").tolist() == [[1, 0, 1]]
-    with pytest.raises(UsageError, match="SF-E241"):
+    with pytest.raises(UsageError, match="SF-E176"):
         sf.attacks.solve_bits(chosen, [1, 2])
-    with pytest.raises(UsageError, match="SF-E242"):
+    with pytest.raises(UsageError, match="SF-E187"):
         sf.attacks.solve_bits(chosen, [1, 2, 1], method="guess")

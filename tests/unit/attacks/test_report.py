@@ -57,5 +57,5 @@ def test_small_shares_are_not_shown_as_nothing() -> None:
 
 
 def test_an_unknown_attack_is_refused_with_a_near_name() -> None:
-    with pytest.raises(sf.errors.UsageError, match=r"SF-E243[\s\S]*hint +differencing"):
+    with pytest.raises(sf.errors.UsageError, match=r"SF-U101[\s\S]*hint +differencing"):
         sf.attacks.run_attack("diferencing")

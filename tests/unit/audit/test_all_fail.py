@@ -23,13 +23,13 @@ def _noisy_then_fails(count: int) -> Any:
 def test_a_black_box_that_never_answers_is_inconclusive() -> None:
     with pytest.raises(UsageError) as refused:
         audit.run((_fails, _fails), claim=1.0, samples=1000)
-    assert refused.value.code == "SF-A108"
+    assert refused.value.code == "SF-A105"
 
 
 def test_a_replay_that_never_answers_is_inconclusive() -> None:
     with pytest.raises(UsageError) as refused:
         audit.replay(_noisy_then_fails, [(1, 2), (5, 6)], claim=1.0)
-    assert refused.value.code == "SF-A108"
+    assert refused.value.code == "SF-A105"
 
 
 def test_errors_that_differ_are_findings() -> None:

@@ -145,14 +145,14 @@ def test_a_verdict_is_text_dictionary_and_html() -> None:
     [
         (None, 1, {}, "SF-A101"),
         ((len,), 1, {}, "SF-A101"),
-        ((lambda n: [1] * (n - 1), lambda n: [1] * n), 1, {}, "SF-A102"),
-        ((lambda n: 1, lambda n: [1] * n), 1, {}, "SF-A102"),
-        ((len, len), "1", {}, "SF-A103"),
-        ((len, len), events.Pure(1), {"delta": 0.1}, "SF-A103"),
-        ((len, len), -1, {}, "SF-N111"),
-        ((len, len), 1, {"samples": 10}, "SF-A104"),
-        ((len, len), 1, {"alpha": 0}, "SF-A107"),
-        ((len, len), 1, {"alpha": 1.5}, "SF-A107"),
+        ((lambda n: [1] * (n - 1), lambda n: [1] * n), 1, {}, "SF-A101"),
+        ((lambda n: 1, lambda n: [1] * n), 1, {}, "SF-A101"),
+        ((len, len), "1", {}, "SF-A101"),
+        ((len, len), events.Pure(1), {"delta": 0.1}, "SF-A101"),
+        ((len, len), -1, {}, "SF-N101"),
+        ((len, len), 1, {"samples": 10}, "SF-A101"),
+        ((len, len), 1, {"alpha": 0}, "SF-N101"),
+        ((len, len), 1, {"alpha": 1.5}, "SF-N101"),
     ],
 )
 def test_mistakes_are_named(target: object, claim: object, options: dict[str, float], code: str) -> None:

@@ -144,7 +144,7 @@ def test_the_outcome_is_shown() -> None:
     ],
 )
 def test_what_cannot_be_audited_is_refused(scores: list, included: list, settings: dict) -> None:
-    with pytest.raises(UsageError, match="SF-A109"):
+    with pytest.raises(UsageError, match="SF-A101"):
         audit.one_run(np.array(scores), np.array(included), 1.0, **settings)
 
 

@@ -125,10 +125,10 @@ def test_the_check_of_other_suites() -> None:
 @pytest.mark.parametrize(
     ("target", "options", "code"),
     [
-        (len, {"neighbours": []}, "SF-A110"),
+        (len, {"neighbours": []}, "SF-A101"),
         (3, {}, "SF-A101"),
-        (lambda rows: 1 / 0, {"neighbours": ONE_MORE}, "SF-A108"),
-        (len, {"samples": 10}, "SF-A104"),
+        (lambda rows: 1 / 0, {"neighbours": ONE_MORE}, "SF-A105"),
+        (len, {"samples": 10}, "SF-A101"),
     ],
 )
 def test_mistakes_are_refused(target: Any, options: dict[str, Any], code: str) -> None:

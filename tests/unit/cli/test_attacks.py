@@ -31,10 +31,10 @@ def test_an_attack_runs_and_is_drawn(tmp_path: Path) -> None:
 def test_an_epsilon_that_is_none_is_refused() -> None:
     refused = CliRunner().invoke(main, ["attack", "survey-averaging", "--epsilon", "-1"])
     assert refused.exit_code == 2
-    assert "SF-N102" in refused.stderr
+    assert "SF-N101" in refused.stderr
 
 
 def test_an_unknown_attack_is_refused() -> None:
     refused = CliRunner().invoke(main, ["attack", "hair"])
     assert refused.exit_code == 2
-    assert "SF-E243" in refused.stderr
+    assert "SF-U101" in refused.stderr

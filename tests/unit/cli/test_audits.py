@@ -43,9 +43,9 @@ def test_a_program_is_audited_by_its_name(tmp_path: Path, monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     ("words", "named"),
     [
-        (("our_stats", "--claim", "1"), "SF-A111"),
-        (("math:pi", "--claim", "1"), "SF-A111"),
-        (("builtins:len",), "SF-A103"),
+        (("our_stats", "--claim", "1"), "SF-A101"),
+        (("math:pi", "--claim", "1"), "SF-A101"),
+        (("builtins:len",), "SF-A101"),
     ],
 )
 def test_mistakes_are_named(words: tuple[str, ...], named: str) -> None:

@@ -94,7 +94,7 @@ def test_a_model_is_trained_and_saved(lab: sf.Lab, tmp_path: Path) -> None:
 def test_experiments_that_need_the_source_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reproduce, "_CURVES", Path("nowhere"))
     assert run("reproduce", "curves").exit_code == 2
-    with pytest.raises(UsageError, match="SF-U105"):
+    with pytest.raises(UsageError, match="SF-C202"):
         reproduce._load_curves()
 
 

@@ -73,4 +73,4 @@ def test_a_stream_from_the_shell(tmp_path: Path, source: Path) -> None:
     assert "lifetime of one who" in run("budget", "--lab", folder)
     failed = CliRunner().invoke(main, ["stream", "show", "none", "--lab", folder])
     assert failed.exit_code == 2
-    assert "SF-S112" in failed.output
+    assert "SF-U101" in failed.output

@@ -65,5 +65,5 @@ def test_an_open_link_and_typed_epsilon(folder: Path) -> None:
 def test_refusals_have_codes(folder: Path) -> None:
     assert run(folder, "results", "nothing").exit_code == 2
     asked = ("create", "x", "--question", "?", "--epsilon", "much")
-    assert json.loads(run(folder, *asked, "--json").stderr)["code"] == "SF-Y109"
+    assert json.loads(run(folder, *asked, "--json").stderr)["code"] == "SF-E187"
     assert run(folder, "create", "a b", "--question", "?").exit_code == 2

@@ -161,12 +161,12 @@ def test_augmentation_and_loss_are_part_of_the_check() -> None:
     x, y = torch.rand(40, 5), torch.randint(0, 2, (40,))
     settings: dict[str, Any] = {"epsilon": 4, "delta": 1e-5, "steps": 2, "batch_size": 20}
     mixed = deep.Trainer(nn.Linear(5, 2), nn.CrossEntropyLoss(), augment=lambda x: x - x.mean(0), **settings)
-    with pytest.raises(UsageError, match="SF-E170"):
+    with pytest.raises(UsageError, match="SF-E174"):
         mixed.fit((x, y))
     unseen = deep.Trainer(
         nn.Linear(5, 2), nn.CrossEntropyLoss(), augment=lambda x: x - x.detach().mean(0), **settings
     )
-    with pytest.raises(UsageError, match="SF-E170"):
+    with pytest.raises(UsageError, match="SF-E174"):
         unseen.fit((x, y))
     # (n, 1) against (n,) is n × n by broadcasting.
     with pytest.raises(UsageError, match="SF-E17"):

@@ -94,7 +94,7 @@ def test_a_run_goes_on_no_more_often_than_is_priced(tmp_path: Path, monkeypatch:
     steps = _Steps(monkeypatch)
     steps.kill_after(10, trainer(tmp_path / "run.pt"))
     steps.kill_after(0, trainer(tmp_path / "run.pt"))
-    with pytest.raises(PolicyError, match="SF-E183"):
+    with pytest.raises(PolicyError, match="SF-N604"):
         trainer(tmp_path / "run.pt").fit((X, Y))
     assert steps.taken == 10
 
@@ -107,13 +107,13 @@ def test_another_run_is_not_gone_on_with(tmp_path: Path, monkeypatch: pytest.Mon
     others = [trainer(path, **each) for each in settings]
     others += [trainer(path, nn.Sequential(nn.Linear(3, 2)))]
     for each in others:
-        with pytest.raises(UsageError, match="SF-E182"):
+        with pytest.raises(UsageError, match="SF-E179"):
             each.fit((X, Y))
     path.write_bytes(path.read_bytes()[:-100])
-    with pytest.raises(UsageError, match="SF-E182"):
+    with pytest.raises(UsageError, match="SF-E179"):
         trainer(path).fit((X, Y))
     for wrong in (tmp_path / "none" / "run.pt", 3):
-        with pytest.raises(UsageError, match="SF-E182"):
+        with pytest.raises(UsageError, match="SF-E179"):
             trainer(wrong).fit((X, Y))  # type: ignore[arg-type]
     assert steps.taken == 10
 
@@ -121,7 +121,7 @@ def test_another_run_is_not_gone_on_with(tmp_path: Path, monkeypatch: pytest.Mon
 def test_one_process_at_a_time_uses_a_checkpoint(tmp_path: Path) -> None:
     def meanwhile(module: nn.Module) -> None:
         if not refused:
-            with torch.enable_grad(), pytest.raises(UsageError, match="SF-E182") as raised:
+            with torch.enable_grad(), pytest.raises(UsageError, match="SF-E179") as raised:
                 trainer(tmp_path / "run.pt", project=meanwhile).fit((X, Y))
             refused.append(raised.value)
 

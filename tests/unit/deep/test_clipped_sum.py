@@ -152,7 +152,7 @@ class _Mixing(torch.nn.Module):
 def test_a_module_that_mixes_rows_is_refused() -> None:
     module, labels = _Mixing(), torch.randint(0, 3, (ROWS,))
     x = torch.randn(ROWS, 6)
-    with pytest.raises(UsageError, match="SF-E170"):
+    with pytest.raises(UsageError, match="SF-E174"):
         plan_layers(module, lambda rows: _losses(module, x[rows], labels[rows]), ROWS)
 
 

@@ -47,7 +47,7 @@ def _leave_out_half(sums: list[Tensor]) -> list[Tensor]:
 )
 def test_a_parameter_without_noise_is_found(kept: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(training, "add_normals", _noise_on(kept))
-    with pytest.raises(UsageError, match="SF-E195"):
+    with pytest.raises(UsageError, match="SF-E174"):
         _train()
 
 
@@ -56,7 +56,7 @@ def test_an_optimiser_that_leaves_parameters_out_is_found(chosen: Any) -> None:
     def make(parameters: Any, lr: float) -> torch.optim.Optimizer:
         return torch.optim.SGD(chosen(list(parameters)), lr=lr)
 
-    with pytest.raises(UsageError, match="SF-E196"):
+    with pytest.raises(UsageError, match="SF-E174"):
         _train(optimiser=make)
 
 

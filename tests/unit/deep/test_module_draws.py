@@ -91,5 +91,5 @@ def test_augmentations_draw_for_each_row_on_its_own(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(training, "solve_multiplier", lambda *_: 1.0)
     assert _train_augmented(_jitter).multiplier_ == 1
     for shared in (_jitter_alike, _jitter_in_order):
-        with pytest.raises(UsageError, match="SF-E170"):
+        with pytest.raises(UsageError, match="SF-E174"):
             _train_augmented(shared)

@@ -201,7 +201,7 @@ def test_fixed_batches_are_different_units() -> None:
     counts = np.bincount(drawn.ravel(), minlength=8)
     # Each of 8 units is in 400 · 5/8 = 250 batches; six standard deviations are 58.
     assert (abs(counts - 250) < 58).all()
-    with pytest.raises(UsageError, match="SF-E172"):
+    with pytest.raises(UsageError, match="SF-E179"):
         FixedBatches(5, 8).draw(9)
 
 
@@ -231,15 +231,15 @@ def test_clipped_norms_stay_below_the_bound(clipping: Any) -> None:
 
 X, Y = _data()
 WRONG: dict[str, tuple[str, dict[str, Any], Any]] = {
-    "missing values": ("SF-E178", {}, (X.clone().fill_(math.nan), Y)),
-    "no rows": ("SF-E177", {}, (X[:0], Y[:0])),
+    "missing values": ("SF-N105", {}, (X.clone().fill_(math.nan), Y)),
+    "no rows": ("SF-E176", {}, (X[:0], Y[:0])),
     "other lengths": ("SF-E176", {}, (X, Y[:5])),
     "one array": ("SF-E176", {}, X),
     "texts": ("SF-E176", {}, (np.array(["a"]), Y)),
-    "mean of a batch": ("SF-E173", {"loss": lambda came, y: LOSS(came, y)}, (X, Y)),
+    "mean of a batch": ("SF-E174", {"loss": lambda came, y: LOSS(came, y)}, (X, Y)),
     "batch norm": ("SF-E174", {"module": nn.Sequential(nn.BatchNorm1d(5), nn.Linear(5, 2))}, (X, Y)),
     "averages": ("SF-E174", {"module": nn.InstanceNorm1d(5, affine=True, track_running_stats=True)}, (X, Y)),
-    "nothing to train": ("SF-E175", {"module": nn.Linear(5, 2).requires_grad_(False)}, (X, Y)),
+    "nothing to train": ("SF-E174", {"module": nn.Linear(5, 2).requires_grad_(False)}, (X, Y)),
     "large batch": ("SF-E179", {"batch_size": ROWS + 1}, (X, Y)),
     "no length": ("SF-E179", {"steps": None}, (X, Y)),
     "two lengths": ("SF-E179", {"epochs": 3}, (X, Y)),
@@ -247,7 +247,7 @@ WRONG: dict[str, tuple[str, dict[str, Any], Any]] = {
     "label out of range": ("SF-E176", {}, (X, Y + 1)),
     "too few classes": ("SF-E176", {"module": nn.Linear(5, 1)}, (X, Y * 0)),
     "other shape": ("SF-E176", {"module": nn.Linear(6, 2)}, (X, Y)),
-    "no budget": ("SF-N102", {"epsilon": 0}, (X, Y)),
+    "no budget": ("SF-N101", {"epsilon": 0}, (X, Y)),
 }  # fmt: skip
 
 

@@ -184,5 +184,5 @@ def test_missing_numbers_and_codes_are_replaced_after_reading(read):
 def test_columns_without_dates_are_refused_by_their_type(read, values):
     with pytest.raises(UsageError) as refusal:
         read(pa.table(named(values)), DAYS)
-    assert refusal.value.code == "SF-C208"
+    assert refusal.value.code == "SF-C205"
     assert "'x'" in refusal.value.sentence

@@ -61,7 +61,7 @@ def test_a_file_that_is_not_there(store, tmp_path, name):
 @pytest.mark.parametrize("make", [pa.table, pd.DataFrame, pl.DataFrame])
 def test_a_missing_column_is_named_beside_those_there_are(store, make):
     error = refused(store, make({"Who": [1], "cost": [2.0], "ward": ["A"]}))
-    assert error.code == "SF-C203"
+    assert error.code == "SF-C205"
     assert no_such_column("age", ["Age", "ages"]).facts["try"] == '"Age"'
     assert no_such_column("wrad", ["ward", "x"]).facts["try"] == '"ward"'
     assert "'who'" in error.sentence
@@ -150,14 +150,14 @@ def test_identifiers_that_may_have_been_rounded_are_refused(store, tmp_path, ids
     make = pl.DataFrame if isinstance(ids, pl.Series) else pd.DataFrame
     make = pa.table if isinstance(ids, pa.Array) else make
     error = refused(store, make({"who": ids, "cost": [1, 2, 3], "ward": ["A"] * 3}))
-    assert error.code == "SF-C207"
+    assert error.code == "SF-C205"
     assert "'who'" in error.sentence
 
 
 def test_dates_are_no_numbers(store):
     table = pa.table({"who": [1], "cost": [datetime.date(2024, 1, 1)], "ward": ["A"]})
     error = refused(store, table)
-    assert error.code == "SF-C206"
+    assert error.code == "SF-C205"
     assert "'cost'" in error.sentence
 
 

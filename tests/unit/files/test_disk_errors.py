@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         (errno.EDQUOT, "SF-C223"),
         (errno.EROFS, "SF-C224"),
         (errno.EACCES, "SF-C224"),
-        (errno.EIO, "SF-C225"),
+        (errno.EIO, "SF-C224"),
     ],
 )
 def test_errors_of_a_disk_have_codes(number: int, code: str) -> None:

@@ -98,7 +98,7 @@ def test_analysts_pay_from_quotas_on_later_populations(make: Callable[..., sf.La
     with pytest.raises(PolicyError, match="SF-S104"):
         asked.quote()
     lab.set_through("visits", day=5)
-    with pytest.raises(PolicyError, match="SF-L203"):
+    with pytest.raises(PolicyError, match="SF-B103"):
         follow(lab, "bob", epsilon=0.5, delta=1e-7, start=6, horizon=3).quote()
     lab.grant("bob", epsilon=0.6, delta=1e-6)
     assert follow(lab, "bob", epsilon=0.5, delta=1e-7, start=6, horizon=3).quote().admitted
@@ -114,7 +114,7 @@ def test_what_is_refused(make: Callable[..., sf.Lab]) -> None:
     for wrong in ({"time": "ward", "every": 3}, {"time": "day", "every": "month"}):
         with pytest.raises(UsageError, match="SF-S113"):
             lab.set_blocks("visits", budget=sf.Budget(1), **wrong)  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="SF-S109"):
+    with pytest.raises(UsageError, match="SF-S103"):
         follow(lab, rho=0.1, measure=sf.units("who"), window=2).run()
     with pytest.raises(PolicyError, match="SF-S113"):
         follow(lab, rho=0.1, time="cost", start=0, horizon=3).run()

@@ -74,7 +74,7 @@ def test_a_quote_says_how_many_rows_may_lie_outside_by_luck(table: Any) -> None:
     ],
 )
 def test_groups_and_limits_are_not_ignored(table: Any, ask: Any) -> None:
-    with pytest.raises(UsageError, match="SF-Q129"):
+    with pytest.raises(UsageError, match="SF-Q127"):
         ask(table)
 
 

@@ -78,5 +78,5 @@ def test_a_question_that_exceeds_the_labs_limits_says_the_one_sentence(lab: sf.L
     lab.limit_questions(seconds=PATIENCE, memory=2**30)  # a busy machine may need more for any question
     assert lab.session().sql("SELECT COUNT(*) AS n FROM big").release(epsilon=1)
     for wrong in ({"seconds": 0}, {"memory": -1}, {"spill": 0.5}, {"seconds": "long"}):
-        with pytest.raises(sf.errors.UsageError, match="SF-C138"):
+        with pytest.raises(sf.errors.UsageError, match="SF-N101"):
             lab.limit_questions(**wrong)  # type: ignore[arg-type]

@@ -45,9 +45,9 @@ def test_a_lost_key_is_what_is_asked_for(folder: Path, content: bytes | None) ->
     if content is not None:
         key.write_bytes(content)
     refusal = refusal_of(sf.open, folder)
-    assert refusal.code == "SF-C139"
+    assert refusal.code == "SF-C112"
     assert "ranking.key" in str(refusal)
-    assert refusal_of(sf.create, folder).code == ("SF-C139" if content is None else "SF-C118")
+    assert refusal_of(sf.create, folder).code == ("SF-C112" if content is None else "SF-C118")
     key.write_bytes(before)
     assert sf.open(folder).session().sql(COUNT).release(epsilon=0.1)
 
@@ -62,7 +62,7 @@ def test_an_unfinished_lab_is_created_again(tmp_path: Path) -> None:
 def test_the_key_of_another_lab_is_named(folder: Path, tmp_path: Path) -> None:
     (folder / "ranking.key").write_bytes(bytes(32))
     refusal = refusal_of(sf.open, folder)
-    assert refusal.code == "SF-L135"
+    assert refusal.code == "SF-L121"
     assert "ranking.key" in str(refusal)
 
 
@@ -70,7 +70,7 @@ def test_no_lab_is_made_where_no_folder_can_be(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.touch()
     for path in (file, file / "lab", tmp_path / ("long" * 100), Path("/proc/self/lab")):
-        assert refusal_of(sf.create, path).code == "SF-C145"
+        assert refusal_of(sf.create, path).code == "SF-C118"
     assert refusal_of(sf.open, file).code == refusal_of(sf.open, file / "lab").code == "SF-C119"
 
 
@@ -85,7 +85,7 @@ def test_torn_settings_cost_nothing(folder: Path, name: str, content: bytes) -> 
         lambda: lab.session().sql(COUNT).release(epsilon=0.1),
         (lambda: lab.limits) if name == "limits.json" else (lambda: lab.drop("visits")),
     ):
-        with pytest.raises(EngineError, match="SF-C226"):
+        with pytest.raises(EngineError, match="SF-C112"):
             act()
     assert lab.ledger.verify().charges == 0
     (folder / name).unlink()

@@ -96,11 +96,11 @@ def test_an_answer_from_an_older_file_is_never_asked_anew_and_hides_no_other(lab
     stale, fresh = lab.published()
     with pytest.raises(PolicyError) as refusal:
         stale.read()
-    assert refusal.value.code == "SF-C134"
+    assert refusal.value.code == "SF-C135"
     assert left(lab) == 0.5
     shown = CliRunner().invoke(main, ["published", "--lab", str(lab.folder)])
     assert shown.exit_code == 0
-    assert "SF-C134" in shown.stdout
+    assert "SF-C135" in shown.stdout
     assert str(fresh) in shown.stdout
     shutil.copytree(lab.folder, lab.folder.with_name("copy"))
     copied = CliRunner().invoke(main, ["published", "--lab", str(lab.folder.with_name("copy"))])

@@ -94,5 +94,5 @@ def test_whoever_has_no_quota_learns_nothing_of_what_others_asked(tmp_path: Path
         if name == "one":
             lab.grant("ada", epsilon=1)
     plan = lab.session().sql("SELECT COUNT(*) AS n FROM two").quote(epsilon=1).plan
-    with pytest.raises(sf.errors.SfumatoError, match="SF-L203"):
+    with pytest.raises(sf.errors.SfumatoError, match="SF-B103"):
         Payer(lab, "ada").was_answered(plan)

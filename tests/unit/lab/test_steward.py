@@ -63,13 +63,13 @@ def test_of_a_public_table_rows_and_multiplicities_are_kept(lab: sf.Lab) -> None
 
 def test_a_public_table_has_no_budget_and_no_population(lab: sf.Lab) -> None:
     source = pa.table({"z": ["a"]})
-    refused("SF-C130", lambda: lab.register("r", source, unit=sf.PUBLIC, budget=sf.Budget(1)))
-    refused("SF-C132", lambda: lab.register("r", source.slice(0, 0), unit=sf.PUBLIC))
+    refused("SF-U104", lambda: lab.register("r", source, unit=sf.PUBLIC, budget=sf.Budget(1)))
+    refused("SF-C205", lambda: lab.register("r", source.slice(0, 0), unit=sf.PUBLIC))
     assert snapshots(lab) == set()
     lab.register("r", source, unit=sf.PUBLIC)
     assert lab.populations() == ()
     assert lab.ledger.list_accounts() == ()
-    refused("SF-C131", lambda: lab.advance("r", source, max_rows=2))
+    refused("SF-U104", lambda: lab.advance("r", source, max_rows=2))
     lab.advance("r", pa.concat_tables([source, source]))
     assert lab.table("r").public_rows == 2
 
@@ -88,19 +88,19 @@ def test_under_replace_one_the_number_of_rows_is_said_and_checked(lab: sf.Lab) -
         said = {"unit": sf.ROW, "neighbours": sf.REPLACE_ONE, "budget": sf.Budget(1)} | other
         lab.register("visits", VISITS, rows=rows, **said)  # type: ignore[arg-type]
 
-    wrong = refused("SF-C133", lambda: register(5))
+    wrong = refused("SF-C205", lambda: register(5))
     assert (wrong.facts["declared"], wrong.facts["found"]) == ("5", "4")
     assert snapshots(lab) == set()
-    refused("SF-C126", lambda: register(None))
-    refused("SF-C126", lambda: register(4, unit=UNIT))
-    refused("SF-C126", lambda: register(4, unit=sf.PUBLIC))
-    refused("SF-C126", lambda: register(4, neighbours=sf.ADD_REMOVE))
-    refused("SF-C126", lambda: register(4, neighbours="replace-one"))
+    refused("SF-U104", lambda: register(None))
+    refused("SF-U104", lambda: register(4, unit=UNIT))
+    refused("SF-U104", lambda: register(4, unit=sf.PUBLIC))
+    refused("SF-U104", lambda: register(4, neighbours=sf.ADD_REMOVE))
+    refused("SF-U104", lambda: register(4, neighbours="replace-one"))
     register(4)
     for found in (lab.table("visits"), sf.open(lab.folder).table("visits")):
         assert found.neighbours is Neighbours.REPLACE_ONE
         assert found.public_rows == 4
-    refused("SF-C133", lambda: lab.advance("visits", VISITS.slice(1)))
+    refused("SF-C205", lambda: lab.advance("visits", VISITS.slice(1)))
     lab.advance("visits", VISITS.slice(1), rows=3)
     assert lab.table("visits").public_rows == 3
 
@@ -109,9 +109,9 @@ def test_a_population_has_one_relation_even_after_its_tables(lab: sf.Lab) -> Non
     replace_one = {"unit": sf.ROW, "neighbours": sf.REPLACE_ONE, "rows": 4}
     lab.register("visits", VISITS, budget=sf.Budget(1), **replace_one)  # type: ignore[arg-type]
     same = sf.Unit("who", max_rows=1, of="visits")
-    refused("SF-C128", lambda: lab.register("more", VISITS, unit=same), PolicyError)
+    refused("SF-N303", lambda: lab.register("more", VISITS, unit=same), PolicyError)
     lab.drop("visits")
-    refused("SF-C128", lambda: lab.register("visits", VISITS, unit=sf.ROW), PolicyError)
+    refused("SF-N303", lambda: lab.register("visits", VISITS, unit=sf.ROW), PolicyError)
     lab.register("visits", VISITS, **replace_one)  # type: ignore[arg-type]
 
 
@@ -123,7 +123,7 @@ def test_a_catalog_with_other_neighbours_than_the_ledger_is_charged_nothing(visi
     body["tables"]["visits"] |= {"neighbours": "replace-one", "public_rows": 4}
     file.write_text(json.dumps(body))
     swapped = sf.open(visits.folder)
-    refused("SF-L205", lambda: swapped.session().sql(COUNT).release(epsilon=0.5), PolicyError)
+    refused("SF-N303", lambda: swapped.session().sql(COUNT).release(epsilon=0.5), PolicyError)
     assert swapped.budget.accounts[0].left_epsilon == 3
 
 
@@ -149,12 +149,12 @@ def test_the_next_snapshot_may_have_other_promises(visits: sf.Lab) -> None:
     assert list(table.columns) == ["x"]
     assert table.is_constant("x")
     assert table.unit == sf.Unit("who", max_rows=3)
-    refused("SF-N102", lambda: visits.advance("visits", VISITS, max_rows=0))
+    refused("SF-N101", lambda: visits.advance("visits", VISITS, max_rows=0))
     refused("SF-Q106", lambda: visits.advance("other", VISITS), PolicyError)
 
 
 def test_a_source_that_cannot_be_read_leaves_the_table_as_it_was(visits: sf.Lab) -> None:
-    refused("SF-C203", lambda: visits.advance("visits", VISITS.drop_columns(["x"])))
+    refused("SF-C205", lambda: visits.advance("visits", VISITS.drop_columns(["x"])))
     assert visits.table("visits").snapshot == 1
     assert snapshots(visits) == {"visits-1"}
     visits.session().sql(COUNT).release(epsilon=1)
@@ -238,7 +238,7 @@ def test_a_catalog_of_another_version_says_so(visits: sf.Lab) -> None:
     file = visits.folder / "catalog.json"
     body = json.loads(file.read_text()) | {"version": 1}
     file.write_text(json.dumps(body))
-    error = refused("SF-C111", lambda: sf.open(visits.folder).tables())
+    error = refused("SF-C112", lambda: sf.open(visits.folder).tables())
     assert (error.facts["version"], error.facts["needed"]) == ("1", "2")
     file.write_text("{}")
     refused("SF-C112", lambda: sf.open(visits.folder).tables())

@@ -158,7 +158,7 @@ def test_two_columns_of_one_name_are_refused() -> None:
     """Sensitivities count one indicator of each name."""
     with pytest.raises(SfumatoError) as refused:
         code_columns(["ward", "ward"], {"ward": ["A", "B"]}, None)
-    assert refused.value.code == "SF-E150"
+    assert refused.value.code == "SF-E101"
 
 
 def test_columns_of_arrays_go_by_their_places() -> None:
@@ -190,14 +190,14 @@ def test_counts_of_categories_may_be_of_numpy() -> None:
 @pytest.mark.parametrize(
     ("bounds", "missing", "code"),
     [
-        ({"age": (0, 110)}, None, "SF-E150"),
-        ({**BOUNDS, "age": (3, 1)}, None, "SF-E102"),
-        ({**BOUNDS, "age": [1, 2, 3]}, None, "SF-E102"),
-        (BOUNDS, {"age": 300}, "SF-E151"),
-        (BOUNDS, {"ward": "Z"}, "SF-E151"),
-        (BOUNDS, {"agee": 3}, "SF-E151"),
-        (BOUNDS, "mean", "SF-E151"),
-        (None, "indicator", "SF-E151"),
+        ({"age": (0, 110)}, None, "SF-E101"),
+        ({**BOUNDS, "age": (3, 1)}, None, "SF-C104"),
+        ({**BOUNDS, "age": [1, 2, 3]}, None, "SF-C104"),
+        (BOUNDS, {"age": 300}, "SF-E101"),
+        (BOUNDS, {"ward": "Z"}, "SF-E101"),
+        (BOUNDS, {"agee": 3}, "SF-E101"),
+        (BOUNDS, "mean", "SF-E101"),
+        (None, "indicator", "SF-E101"),
     ],
 )
 def test_what_is_not_declared_is_refused(bounds: Any, missing: Any, code: str) -> None:
@@ -208,7 +208,7 @@ def test_what_is_not_declared_is_refused(bounds: Any, missing: Any, code: str) -
 
 @pytest.mark.parametrize(
     ("bounds", "code"),
-    [({"ward": ["A", "Z"]}, "SF-E153"), ({"age": (200, 300)}, "SF-E153"), ({"age": ["A"]}, "SF-E153")],
+    [({"ward": ["A", "Z"]}, "SF-E112"), ({"age": (200, 300)}, "SF-E112"), ({"age": ["A"]}, "SF-E112")],
 )
 def test_the_catalog_has_the_last_word(bounds: Any, code: str, session: Any) -> None:
     with pytest.raises(SfumatoError) as refused:

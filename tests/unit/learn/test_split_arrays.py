@@ -49,4 +49,4 @@ def test_rows_without_units_are_drawn_one_by_one() -> None:
 def test_what_would_follow_places_is_refused(arrays: Any, given: Any) -> None:
     with pytest.raises(SfumatoError) as refused:
         learn.train_test_split(*arrays, **given)
-    assert refused.value.code == "SF-E155"
+    assert refused.value.code == "SF-U104"

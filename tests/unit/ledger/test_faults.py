@@ -59,7 +59,7 @@ def test_a_failing_disk(failing_disk: Path, tmp_path: Path, what: str, error: in
     assert all(run["lost"] == 0 and run["spent"] for run in runs)
     codes = {code for run in runs for code in run["codes"]}
     assert codes
-    assert codes <= {"SF-L105", "SF-L106", "SF-L108"}
+    assert codes <= {"SF-C223", "SF-L106", "SF-L108"}
     assert sum(run["told"] > 0 for run in runs) > rounds // 4
 
 

@@ -115,8 +115,8 @@ def test_what_the_refusal_offers_is_admitted() -> None:
 @pytest.mark.parametrize(
     ("name", "code", "words"),
     [
-        ("population:patient_id", "SF-L202", "No budget was ever set for 'patient_id'."),
-        ("quota:patient_id:bob", "SF-L203", "'bob' has no quota for 'patient_id'."),
+        ("population:patient_id", "SF-B103", "No budget was ever set for 'patient_id'."),
+        ("quota:patient_id:bob", "SF-B103", "'bob' has no quota for 'patient_id'."),
     ],
 )
 def test_an_unknown_account_is_named(name: str, code: str, words: str) -> None:
@@ -126,7 +126,7 @@ def test_an_unknown_account_is_named(name: str, code: str, words: str) -> None:
 
 @pytest.mark.parametrize("name", ["bare", "quota:a:b:c", "population:a:b"])
 def test_a_refusal_never_guesses_whose_account_it_is(name: str) -> None:
-    with pytest.raises(UsageError, match="SF-L306"):
+    with pytest.raises(UsageError, match="SF-C113"):
         unknown_account_error(name)
-    with pytest.raises(UsageError, match="SF-L306"):
+    with pytest.raises(UsageError, match="SF-C113"):
         shortage_error(question(pure("0.5")), name, holding(Budget(1), pure("0.9")))

@@ -56,7 +56,7 @@ CHANGES = {
     "hash": ("SF-L101", "UPDATE entries SET hash = prev WHERE seq = 7"),
     "row removed": ("SF-L101", "DELETE FROM entries WHERE seq = 3"),
     "first row removed": ("SF-L101", "DELETE FROM entries WHERE seq = 1"),
-    "last row removed": ("SF-L102", "DELETE FROM entries WHERE seq = 7"),
+    "last row removed": ("SF-L101", "DELETE FROM entries WHERE seq = 7"),
     "row added": (
         "SF-L101",
         "INSERT INTO entries SELECT 8, kind, body, prev, hash FROM entries WHERE seq = 7",
@@ -65,24 +65,24 @@ CHANGES = {
         "SF-L101",
         "UPDATE entries SET seq = CASE seq WHEN 3 THEN -5 WHEN 5 THEN -3 ELSE seq END",
     ),
-    "end": ("SF-L102", "UPDATE ledger SET entries = 6"),
-    "head": ("SF-L102", "UPDATE ledger SET head = lower(hex(randomblob(32)))"),
+    "end": ("SF-L101", "UPDATE ledger SET entries = 6"),
+    "head": ("SF-L101", "UPDATE ledger SET head = lower(hex(randomblob(32)))"),
     "end moved back": (
-        "SF-L102",
+        "SF-L101",
         "UPDATE ledger SET (entries, head) = (SELECT seq, hash FROM entries WHERE seq = 6)",
     ),
     "two ends": ("SF-L103", "INSERT INTO ledger SELECT 2, identity, entries, head FROM ledger"),
-    "answer": ("SF-L102", "UPDATE answers SET answer = 'another' WHERE charge = 3"),
-    "answers swapped": ("SF-L102", "UPDATE answers SET answer = (SELECT max(answer) FROM answers)"),
-    "answer removed": ("SF-L102", "DELETE FROM answers WHERE charge = 3"),
-    "answer to the lost": ("SF-L102", f"INSERT INTO answers VALUES (7, '{'0' * 64}', 'made up')"),
-    "nonce": ("SF-L102", "UPDATE answers SET nonce = lower(hex(randomblob(32))) WHERE charge = 3"),
+    "answer": ("SF-L101", "UPDATE answers SET answer = 'another' WHERE charge = 3"),
+    "answers swapped": ("SF-L101", "UPDATE answers SET answer = (SELECT max(answer) FROM answers)"),
+    "answer removed": ("SF-L101", "DELETE FROM answers WHERE charge = 3"),
+    "answer to the lost": ("SF-L101", f"INSERT INTO answers VALUES (7, '{'0' * 64}', 'made up')"),
+    "nonce": ("SF-L101", "UPDATE answers SET nonce = lower(hex(randomblob(32))) WHERE charge = 3"),
     "nonce and answer swapped": (
-        "SF-L102",
+        "SF-L101",
         "UPDATE answers SET (nonce, answer) = (SELECT nonce, answer FROM answers WHERE charge = 5)",
     ),
     "a line moved into the nonce": (
-        "SF-L102",
+        "SF-L101",
         """UPDATE answers SET nonce = nonce || char(10) || 'answer to first', answer = 'in two lines'
         WHERE charge = 3""",
     ),
@@ -172,10 +172,10 @@ def test_an_ill_ledger_refuses_everything(
     path: Path, filled: SqliteLedger, ask: Callable[..., Charge]
 ) -> None:
     tamper(path, CHANGES["end"][1])
-    with pytest.raises(LedgerError, match="SF-L102"):
+    with pytest.raises(LedgerError, match="SF-L101"):
         filled.verify()
     for call in calls(filled, ask):
-        with pytest.raises(LedgerError, match="SF-L102"):
+        with pytest.raises(LedgerError, match="SF-L101"):
             call()
 
 

@@ -96,11 +96,11 @@ def test_a_memo_outlives_its_process_and_belongs_to_one_question(
 @pytest.mark.parametrize(
     ("call", "code"),
     [
-        (lambda: RepeatedSurvey(COIN, 0), "SF-N102"),
-        (lambda: RepeatedSurvey(COIN, 3, renew=0), "SF-N102"),
-        (lambda: RepeatedSurvey(MeanResponse(1, 0, 1), 3), "SF-N519"),  # type: ignore[arg-type]
-        (lambda: RepeatedSurvey(COIN, 3).privatize([0, 1, 1]), "SF-N520"),
-        (lambda: AnswerMemo(RepeatedSurvey(COIN, 3)).answer(1, 4), "SF-N520"),
+        (lambda: RepeatedSurvey(COIN, 0), "SF-N101"),
+        (lambda: RepeatedSurvey(COIN, 3, renew=0), "SF-N101"),
+        (lambda: RepeatedSurvey(MeanResponse(1, 0, 1), 3), "SF-N512"),  # type: ignore[arg-type]
+        (lambda: RepeatedSurvey(COIN, 3).privatize([0, 1, 1]), "SF-N203"),
+        (lambda: AnswerMemo(RepeatedSurvey(COIN, 3)).answer(1, 4), "SF-N203"),
     ],
 )
 def test_mistakes_are_named(call, code: str) -> None:  # type: ignore[no-untyped-def]

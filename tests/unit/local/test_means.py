@@ -93,11 +93,11 @@ def test_numbers_are_clipped_and_told() -> None:
 @pytest.mark.parametrize(
     ("call", "code"),
     [
-        (lambda: MeanResponse(1, 3, 3), "SF-N515"),
+        (lambda: MeanResponse(1, 3, 3), "SF-C104"),
         (lambda: MeanResponse(1, math.nan, 3), "SF-N105"),
-        (lambda: MeanResponse(1, 0, 1).privatize([0.5, math.nan]), "SF-N516"),
-        (lambda: MeanResponse(1, 0, 1).privatize(["many"]), "SF-N516"),
-        (lambda: MeanResponse(1, 0, 1).privatize([]), "SF-N516"),
+        (lambda: MeanResponse(1, 0, 1).privatize([0.5, math.nan]), "SF-N502"),
+        (lambda: MeanResponse(1, 0, 1).privatize(["many"]), "SF-N502"),
+        (lambda: MeanResponse(1, 0, 1).privatize([]), "SF-N502"),
         (lambda: MeanResponse(1, 0, 1).estimate([2]), "SF-N502"),
     ],
 )
@@ -124,7 +124,7 @@ def test_few_reports_have_intervals_that_cover(answers: int, truth: float) -> No
 
 
 def test_bounds_that_are_one_double_are_refused() -> None:
-    with pytest.raises(UsageError, match="SF-N515"):
+    with pytest.raises(UsageError, match="SF-C104"):
         MeanResponse(1, 1, Fraction(1) + Fraction(1, 10**20))
 
 

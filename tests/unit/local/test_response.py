@@ -199,16 +199,16 @@ def test_a_replay_sees_people_not_codes() -> None:
 @pytest.mark.parametrize(
     ("call", "code"),
     [
-        (lambda: RandomizedResponse(0), "SF-N102"),
-        (lambda: RandomizedResponse(41), "SF-N501"),
-        (lambda: RandomizedResponse(1e-9), "SF-N501"),
-        (lambda: RandomizedResponse(1, 1), "SF-N503"),
-        (lambda: RandomizedResponse(1, 2**21), "SF-N503"),
+        (lambda: RandomizedResponse(0), "SF-N101"),
+        (lambda: RandomizedResponse(41), "SF-N101"),
+        (lambda: RandomizedResponse(1e-9), "SF-N101"),
+        (lambda: RandomizedResponse(1, 1), "SF-N101"),
+        (lambda: RandomizedResponse(1, 2**21), "SF-N101"),
         (lambda: RandomizedResponse(1).privatize([0, 2]), "SF-N502"),
         (lambda: RandomizedResponse(1).privatize([-1]), "SF-N502"),
         (lambda: RandomizedResponse(1).privatize([0.5]), "SF-N202"),
         (lambda: RandomizedResponse(1).privatize([]), "SF-N203"),
-        (lambda: RandomizedResponse(1).estimate([0, 1]).interval(1), "SF-N107"),
+        (lambda: RandomizedResponse(1).estimate([0, 1]).interval(1), "SF-N101"),
         (lambda: RandomizedResponse(1).estimate([0, 1]).interval(of=2), "SF-N502"),
     ],
 )

@@ -134,18 +134,18 @@ def test_the_price() -> None:
 @pytest.mark.parametrize(
     ("call", "code"),
     [
-        (lambda: SubsetResponse(0, 10), "SF-N102"),
+        (lambda: SubsetResponse(0, 10), "SF-N101"),
         (lambda: SubsetResponse(math.nan, 10), "SF-N105"),
-        (lambda: SubsetResponse(41, 10), "SF-N501"),
-        (lambda: SubsetResponse(1, 0), "SF-N102"),
-        (lambda: SubsetResponse(1, 1), "SF-N503"),
-        (lambda: SubsetResponse(1, 2**12 + 1), "SF-N503"),
+        (lambda: SubsetResponse(41, 10), "SF-N101"),
+        (lambda: SubsetResponse(1, 0), "SF-N101"),
+        (lambda: SubsetResponse(1, 1), "SF-N101"),
+        (lambda: SubsetResponse(1, 2**12 + 1), "SF-N101"),
         (lambda: SubsetResponse(1, 100).privatize([100]), "SF-N502"),
         (lambda: SubsetResponse(1, 100).privatize([math.nan]), "SF-N202"),
         (lambda: SubsetResponse(1, 100).privatize([]), "SF-N203"),
         (lambda: SubsetResponse(3, 100).estimate([[1, 2, 3, 4, 10**6]]), "SF-N502"),
-        (lambda: SubsetResponse(3, 100).estimate([[1, 1, 2, 3, 4]]), "SF-N513"),
-        (lambda: SubsetResponse(3, 100).estimate([1]), "SF-N513"),
+        (lambda: SubsetResponse(3, 100).estimate([[1, 1, 2, 3, 4]]), "SF-N502"),
+        (lambda: SubsetResponse(3, 100).estimate([1]), "SF-N502"),
     ],
 )
 def test_mistakes_are_named(call, code: str) -> None:  # type: ignore[no-untyped-def]

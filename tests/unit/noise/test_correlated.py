@@ -51,14 +51,14 @@ def test_an_identity_factor_is_plain_noise() -> None:
 
 @pytest.mark.parametrize("covariance", [[[1, 1], [1, 1]], [[-1]], [[1, 0]], [[float("nan")]], "text"])
 def test_what_is_no_covariance_is_refused(covariance: object) -> None:
-    with pytest.raises(UsageError, match="SF-N321"):
+    with pytest.raises(UsageError, match="SF-N203"):
         CorrelatedGaussian.near(covariance)  # type: ignore[arg-type]
 
 
 def test_a_factor_without_inverse_and_a_wrong_size_are_refused() -> None:
-    with pytest.raises(UsageError, match="SF-N321"):
+    with pytest.raises(UsageError, match="SF-N203"):
         CorrelatedGaussian(((1, 2), (2, 4)), Fraction(1))
-    with pytest.raises(UsageError, match="SF-N205"):
+    with pytest.raises(UsageError, match="SF-N203"):
         CorrelatedGaussian(((1, 0), (0, 1)), Fraction(3)).release([1, 2, 3])
 
 

@@ -45,7 +45,7 @@ def test_half_width_is_the_smallest_that_suffices(sigma: Fraction, confidence: f
 
 
 def test_a_confidence_is_below_one() -> None:
-    with pytest.raises(UsageError, match="SF-N204"):
+    with pytest.raises(UsageError, match="SF-N101"):
         GaussianNoise(Fraction(1)).half_width(1)
 
 

@@ -96,14 +96,14 @@ def test_nothing_is_refused(values: Any) -> None:
 @pytest.mark.parametrize(
     ("settings", "code"),
     [
-        ({"epsilon": 0}, "SF-N102"),
-        ({"epsilon": -1}, "SF-N102"),
+        ({"epsilon": 0}, "SF-N101"),
+        ({"epsilon": -1}, "SF-N101"),
         ({"epsilon": float("nan")}, "SF-N105"),
         ({"epsilon": float("inf")}, "SF-N105"),
         ({"epsilon": "1"}, "SF-N104"),
         ({"epsilon": True}, "SF-N104"),
-        ({"epsilon": 1, "sensitivity": 0}, "SF-N102"),
-        ({"epsilon": 1, "sensitivity": 1.5}, "SF-N103"),
+        ({"epsilon": 1, "sensitivity": 0}, "SF-N101"),
+        ({"epsilon": 1, "sensitivity": 1.5}, "SF-N104"),
         ({"epsilon": 1001}, "SF-N201"),
         ({"epsilon": 1e-16}, "SF-N201"),
         ({"epsilon": 1, "sensitivity": 2**53}, "SF-N201"),

@@ -83,19 +83,19 @@ def test_far_from_instability_the_value_is_told() -> None:
 @pytest.mark.parametrize(
     ("distance", "settings", "code"),
     [
-        (5, {"epsilon": 0, "delta": 0.1}, "SF-N102"),
+        (5, {"epsilon": 0, "delta": 0.1}, "SF-N101"),
         (5, {"epsilon": math.nan, "delta": 0.1}, "SF-N105"),
         (5, {"epsilon": math.inf, "delta": 0.1}, "SF-N105"),
         (5, {"epsilon": 2000, "delta": 0.1}, "SF-N201"),
         (5, {"epsilon": 1e-17, "delta": 0.1}, "SF-N201"),
-        (5, {"epsilon": 1, "delta": 0}, "SF-N409"),
-        (5, {"epsilon": 1, "delta": 1}, "SF-N409"),
-        (5, {"epsilon": 1, "delta": -0.1}, "SF-N409"),
+        (5, {"epsilon": 1, "delta": 0}, "SF-N101"),
+        (5, {"epsilon": 1, "delta": 1}, "SF-N101"),
+        (5, {"epsilon": 1, "delta": -0.1}, "SF-N101"),
         (5, {"epsilon": 1, "delta": math.inf}, "SF-N105"),
         (5.0, {"epsilon": 1, "delta": 0.1}, "SF-N202"),
         (math.nan, {"epsilon": 1, "delta": 0.1}, "SF-N202"),
         ([], {"epsilon": 1, "delta": 0.1}, "SF-N203"),
-        ([5], {"epsilon": 1, "delta": 0.1}, "SF-N408"),
+        ([5], {"epsilon": 1, "delta": 0.1}, "SF-N203"),
     ],
 )
 def test_bad_input_is_refused(distance: Any, settings: dict[str, Any], code: str) -> None:

@@ -181,15 +181,15 @@ def test_wide_counts_do_not_wrap() -> None:
 @pytest.mark.parametrize(
     ("call", "code"),
     [
-        (lambda: RangeSums(0, 2, LaplaceNoise(Fraction(1))), "SF-N102"),
-        (lambda: RangeSums(2**22 + 1, 2, LaplaceNoise(Fraction(1))), "SF-N507"),
-        (lambda: RangeSums(4, 1, LaplaceNoise(Fraction(1))), "SF-N507"),
-        (lambda: RangeSums.calibrated(4, 0), "SF-N102"),
-        (lambda: RangeSums.calibrated(4, 1).release([1, 2, 3]), "SF-N505"),
-        (lambda: RangeSums.calibrated(4, 1).release([1, 2, 3, -4]), "SF-N505"),
-        (lambda: RangeSums.calibrated(4, 1).variance(2, 2), "SF-N506"),
-        (lambda: RangeSums.calibrated(4, 1).variance(0, 5), "SF-N506"),
-        (lambda: RangeSums.calibrated(4, 1).release([0] * 4).interval(0, 1, 1), "SF-N107"),
+        (lambda: RangeSums(0, 2, LaplaceNoise(Fraction(1))), "SF-N101"),
+        (lambda: RangeSums(2**22 + 1, 2, LaplaceNoise(Fraction(1))), "SF-N203"),
+        (lambda: RangeSums(4, 1, LaplaceNoise(Fraction(1))), "SF-N203"),
+        (lambda: RangeSums.calibrated(4, 0), "SF-N101"),
+        (lambda: RangeSums.calibrated(4, 1).release([1, 2, 3]), "SF-N203"),
+        (lambda: RangeSums.calibrated(4, 1).release([1, 2, 3, -4]), "SF-N203"),
+        (lambda: RangeSums.calibrated(4, 1).variance(2, 2), "SF-N203"),
+        (lambda: RangeSums.calibrated(4, 1).variance(0, 5), "SF-N203"),
+        (lambda: RangeSums.calibrated(4, 1).release([0] * 4).interval(0, 1, 1), "SF-N101"),
     ],
 )
 def test_mistakes_are_named(call, code: str) -> None:  # type: ignore[no-untyped-def]

@@ -146,16 +146,16 @@ def test_replays_price_blocks(mechanism: BlockMean | BlockMedian) -> None:
 @pytest.mark.parametrize(
     ("call", "code"),
     [
-        (lambda: UnitBlocks(1, b""), "SF-N508"),
-        (lambda: BlockMean.calibrated(1, 0, 1, 1), "SF-N508"),
-        (lambda: BlockMean.calibrated(5, 1, 1, 1), "SF-N508"),
-        (lambda: BlockMedian(5, 0.0, 1, Fraction(1)), "SF-N508"),  # type: ignore[arg-type]
-        (lambda: BlockMedian(5, 0, 1, Fraction(0)), "SF-N102"),
-        (lambda: BlockMedian(5, 0, 2**22, Fraction(1)), "SF-N508"),
-        (lambda: BlockMedian(5, 0, 1, Fraction(10**6)), "SF-N402"),
-        (lambda: BLOCKS.block_of(1.5), "SF-N510"),  # type: ignore[arg-type]
-        (lambda: BLOCKS.block_of(True), "SF-N510"),
-        (lambda: BlockMean.calibrated(3, 0, 1, 1).release([1, 0]), "SF-N509"),
+        (lambda: UnitBlocks(1, b""), "SF-N203"),
+        (lambda: BlockMean.calibrated(1, 0, 1, 1), "SF-N203"),
+        (lambda: BlockMean.calibrated(5, 1, 1, 1), "SF-N203"),
+        (lambda: BlockMedian(5, 0.0, 1, Fraction(1)), "SF-N203"),  # type: ignore[arg-type]
+        (lambda: BlockMedian(5, 0, 1, Fraction(0)), "SF-N101"),
+        (lambda: BlockMedian(5, 0, 2**22, Fraction(1)), "SF-N203"),
+        (lambda: BlockMedian(5, 0, 1, Fraction(10**6)), "SF-N201"),
+        (lambda: BLOCKS.block_of(1.5), "SF-N203"),  # type: ignore[arg-type]
+        (lambda: BLOCKS.block_of(True), "SF-N203"),
+        (lambda: BlockMean.calibrated(3, 0, 1, 1).release([1, 0]), "SF-N203"),
         (lambda: BlockMedian(3, 0, 1, Fraction(1)).release([0.5, 1, 1]), "SF-N202"),
     ],
 )

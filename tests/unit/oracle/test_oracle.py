@@ -342,7 +342,7 @@ def test_every_learner_runs_behind_the_curator(lab: sf.Lab, model: Any, target: 
 @pytest.mark.parametrize(
     ("model", "features", "target", "code"),
     [
-        (sf.learn.GaussianNB(epsilon=1), ["a"], "b", "SF-E111"),
+        (sf.learn.GaussianNB(epsilon=1), ["a"], "b", "SF-E112"),
         (sf.learn.GaussianNB(epsilon=1), ["nothing"], "c", "SF-Q107"),
         (sf.learn.PCA(1, epsilon=1), ["who"], None, "SF-Q107"),
     ],

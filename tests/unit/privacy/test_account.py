@@ -244,8 +244,8 @@ def test_left_of_an_untouched_account() -> None:
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
-        ({"epsilon": 0}, "SF-N102"),
-        ({"epsilon": -1}, "SF-N102"),
+        ({"epsilon": 0}, "SF-N101"),
+        ({"epsilon": -1}, "SF-N101"),
         ({"epsilon": math.nan}, "SF-N105"),
         ({"epsilon": math.inf}, "SF-N105"),
         ({"epsilon": "1"}, "SF-N104"),
@@ -253,8 +253,8 @@ def test_left_of_an_untouched_account() -> None:
         ({"epsilon": 1j}, "SF-N104"),
         ({"epsilon": 10**40}, "SF-N101"),
         ({"epsilon": 1, "delta": Decimal("1e-40000")}, "SF-N101"),
-        ({"epsilon": 1, "delta": 1}, "SF-N106"),
-        ({"epsilon": 1, "delta": -1e-9}, "SF-N106"),
+        ({"epsilon": 1, "delta": 1}, "SF-N101"),
+        ({"epsilon": 1, "delta": -1e-9}, "SF-N101"),
     ],
 )
 def test_bad_budgets_are_refused(arguments: dict[str, object], code: str) -> None:

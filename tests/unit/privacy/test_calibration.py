@@ -85,8 +85,8 @@ def test_how_many_people() -> None:
     ("call", "code"),
     [
         (lambda: gaussian_sigma(1, 0), "SF-N316"),
-        (lambda: share_sigma(Budget(1, 1e-6), 0), "SF-N317"),
-        (lambda: share_sigma(Budget(1, Fraction(1, 10**400)), 0.5), "SF-N315"),
+        (lambda: share_sigma(Budget(1, 1e-6), 0), "SF-N101"),
+        (lambda: share_sigma(Budget(1, Fraction(1, 10**400)), 0.5), "SF-N316"),
     ],
 )
 def test_wishes_that_cannot_be_met(call: object, code: str) -> None:

@@ -67,7 +67,7 @@ def test_mu_composes_by_squares_and_belongs_to_gaussian_noise() -> None:
     assert mu(Repeated(Gaussian(1), 9)) == pytest.approx(3)
     with pytest.raises(UsageError) as refusal:
         mu([Gaussian(1), Laplace(1)])
-    assert refusal.value.code == "SF-N323"
+    assert refusal.value.code == "SF-N309"
 
 
 def test_the_fair_coin_is_exactly_ln_3() -> None:
@@ -192,7 +192,7 @@ def test_samples_of_fixed_size_have_a_curve_only() -> None:
     run = Repeated(Sampled.fixed(Gaussian(2), 10, 1000), 100)
     with pytest.raises(UsageError) as refusal:
         epsilon(run, 1e-5)
-    assert refusal.value.code == "SF-N311"
+    assert refusal.value.code == "SF-N309"
     assert 0 < renyi_epsilon(run, 1e-5) < 5
     assert epsilon(Sampled.fixed(Pure(1), 1, 100), 0) == pytest.approx(math.log1p(0.01 * math.expm1(1)))
 
@@ -201,7 +201,7 @@ def test_what_is_concentrated_has_the_epsilon_of_its_rho() -> None:
     for run in ([Concentrated(0.02)], [Concentrated(0.01), Gaussian(10)] * 2):
         assert 0 < epsilon(run, 1e-6) == renyi_epsilon(run, 1e-6) < 2
         assert 0 < delta(run, 1) == renyi_delta(run, 1) < 1e-3
-    with pytest.raises(UsageError, match="SF-N311"):
+    with pytest.raises(UsageError, match="SF-N309"):
         epsilon([Concentrated(0.02)], 1e-6, lower=True)
 
 
@@ -210,7 +210,7 @@ def test_no_lower_bound_where_the_price_of_a_group_is_only_a_bound() -> None:
         assert epsilon(event, 1e-5) > 0
         with pytest.raises(UsageError) as refusal:
             epsilon(event, 1e-5, lower=True)
-        assert refusal.value.code == "SF-N311"
+        assert refusal.value.code == "SF-N309"
 
 
 def test_profiles_against_sums() -> None:

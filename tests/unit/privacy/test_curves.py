@@ -78,7 +78,7 @@ def test_beliefs(e: float, right: int) -> None:
 def test_beliefs_need_a_delta_where_there_is_no_pure_guarantee() -> None:
     with pytest.raises(UsageError) as refusal:
         posterior(Gaussian(1))
-    assert refusal.value.code == "SF-N318"
+    assert refusal.value.code == "SF-N316"
 
 
 @pytest.mark.parametrize("sigma", [0.8, 3.7, 50])

@@ -241,10 +241,10 @@ def test_what_is_made_of_an_event_holds_for_its_neighbours(around: Callable[[Eve
 @pytest.mark.parametrize(
     ("fields", "code"),
     [
-        ({"event": "os.system"}, "SF-N307"),
-        ({"event": ["pure"]}, "SF-N307"),
-        ({}, "SF-N307"),
-        ("pure", "SF-N307"),
+        ({"event": "os.system"}, "SF-N308"),
+        ({"event": ["pure"]}, "SF-N308"),
+        ({}, "SF-N308"),
+        ("pure", "SF-N308"),
         ({"event": "pure"}, "SF-N308"),
         ({"event": "pure", "epsilon": "1", "more": 1}, "SF-N308"),
         ({"event": "pure", "epsilon": "1e999999999"}, "SF-N308"),
@@ -294,7 +294,7 @@ def test_prices_for_different_neighbours_do_not_mix() -> None:
 def test_nothing_pays_for_no_privacy() -> None:
     with pytest.raises(UsageError) as refusal:
         price(Sequential([Pure(1), NonPrivate()]))
-    assert refusal.value.code == "SF-N302"
+    assert refusal.value.code == "SF-N309"
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ def test_the_epsilon_of_a_risk_keeps_it(risk: float) -> None:
 
 @pytest.mark.parametrize("risk", [0.5, 1, 0, -1, 2, 0.5 + 1e-9])
 def test_what_is_no_risk_is_refused(risk: float) -> None:
-    with pytest.raises(UsageError, match="SF-N119"):
+    with pytest.raises(UsageError, match="SF-N101"):
         epsilon_for_risk(risk)
 
 

@@ -45,11 +45,11 @@ def test_correlated_noise_by_the_inverse() -> None:
 @pytest.mark.parametrize(
     ("covariance", "move", "code"),
     [
-        ([[1, 2], [2, 1]], [1, 0], "SF-N321"),
-        ([[0]], [1], "SF-N321"),
-        ([[1, 2], [0, 1]], [1, 0], "SF-N322"),
-        ([[1]], [1, 0], "SF-N322"),
-        ([[1]], [0], "SF-N320"),
+        ([[1, 2], [2, 1]], [1, 0], "SF-N203"),
+        ([[0]], [1], "SF-N203"),
+        ([[1, 2], [0, 1]], [1, 0], "SF-N203"),
+        ([[1]], [1, 0], "SF-N203"),
+        ([[1]], [0], "SF-N312"),
     ],
 )
 def test_what_is_no_covariance(covariance: list[list[int]], move: list[int], code: str) -> None:

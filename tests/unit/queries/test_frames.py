@@ -232,18 +232,18 @@ def _refused() -> list[tuple[str, object]]:
     frame = Frame.from_table("visits", ASKED)
     return [
         ("SF-Q109", lambda: frame.group_by("ward", "WARD").count()),
-        ("SF-Q115", lambda: frame.group_by("ward").agg(Ward=sf.count())),
+        ("SF-Q133", lambda: frame.group_by("ward").agg(Ward=sf.count())),
         ("SF-Q116", lambda: frame.group_by("ward").agg()),
-        ("SF-Q123", lambda: frame.agg(n="COUNT(*)")),  # type: ignore[arg-type]
-        ("SF-Q123", lambda: frame.agg(n=sf.count)),  # type: ignore[arg-type]
+        ("SF-Q124", lambda: frame.agg(n="COUNT(*)")),  # type: ignore[arg-type]
+        ("SF-Q124", lambda: frame.agg(n=sf.count)),  # type: ignore[arg-type]
         ("SF-Q124", lambda: frame.group_by(3)),  # type: ignore[arg-type]
         ("SF-Q124", lambda: sf.mean(None)),  # type: ignore[arg-type]
-        ("SF-Q125", lambda: sf.bins("age", [3, 1])),
+        ("SF-Q124", lambda: sf.bins("age", [3, 1])),
         ("SF-Q127", lambda: frame.where("age > 3").units()),
-        ("SF-Q128", lambda: frame.top("ward", by="columns")),
-        ("SF-Q150", lambda: sf.quantile("age", 2)),
-        ("SF-Q123", lambda: frame.per_unit("patient_id", x=sf.median("cost"))),
-        ("SF-Q123", lambda: frame.subsample("MEDIAN(cost)", blocks=5)),  # type: ignore[arg-type]
+        ("SF-E187", lambda: frame.top("ward", by="columns")),
+        ("SF-Q105", lambda: sf.quantile("age", 2)),
+        ("SF-Q124", lambda: frame.per_unit("patient_id", x=sf.median("cost"))),
+        ("SF-Q124", lambda: frame.subsample("MEDIAN(cost)", blocks=5)),  # type: ignore[arg-type]
         ("SF-Q124", lambda: sf.count(1)),  # type: ignore[arg-type]
     ]
 

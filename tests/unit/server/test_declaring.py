@@ -100,7 +100,7 @@ def test_a_twin_is_none_free_or_bought() -> None:
 def test_a_field_that_cannot_be_read_is_named_and_not_repeated(wrong: dict[str, str]) -> None:
     with pytest.raises(UsageError) as refused:
         declare(**wrong).read_schema()
-    assert refused.value.code == "SF-W192"
+    assert refused.value.code == "SF-W183"
     assert not any(typed.strip() and typed in str(refused.value) for typed in wrong.values())
 
 
@@ -144,5 +144,5 @@ def test_databases_are_named_without_their_passwords() -> None:
         "postgresql://maria@/postgres",
         "spark:catalog.clinic",
     ]
-    with pytest.raises(UsageError, match="SF-W200"):
+    with pytest.raises(UsageError, match="SF-W124"):
         name_databases(["postgresql://a:1@db/x", "postgresql://a:2@db/x"])

@@ -75,13 +75,13 @@ def test_passwords(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("call", "code"),
     [
-        (lambda people: people.add_person("a:b", "analyst"), "SF-W110"),
-        (lambda people: people.add_person("", "analyst"), "SF-W110"),
-        (lambda people: people.add_person("ada", "public"), "SF-W111"),
-        (lambda people: people.make_token("eve"), "SF-W112"),
-        (lambda people: people.make_token("kurt", seconds=-1), "SF-W113"),
-        (lambda people: people.revoke_token(99), "SF-W114"),
-        (lambda people: people.set_password("kurt", "short"), "SF-W115"),
+        (lambda people: people.add_person("a:b", "analyst"), "SF-C113"),
+        (lambda people: people.add_person("", "analyst"), "SF-C113"),
+        (lambda people: people.add_person("ada", "public"), "SF-E187"),
+        (lambda people: people.make_token("eve"), "SF-U101"),
+        (lambda people: people.make_token("kurt", seconds=-1), "SF-N101"),
+        (lambda people: people.revoke_token(99), "SF-U101"),
+        (lambda people: people.set_password("kurt", "short"), "SF-P113"),
     ],
 )
 def test_refusals(tmp_path: Path, call: object, code: str) -> None:

@@ -16,7 +16,7 @@ from serving import ServedClinic
         (b"null", "SF-W104", 400),
         (b'{"question": {"sql": 1}, "spend": {}}', "SF-W104", 400),
         (b'{"question": {"sql": "SELECT"}, "spend": {"epsilom": 1}}', "SF-W104", 400),
-        (b'{"question": {}, "spend": {"epsilon": 1}}', "SF-W118", 400),
+        (b'{"question": {}, "spend": {"epsilon": 1}}', "SF-U104", 400),
         (b'{"question": {"sql": "SELECT COUNT(*) FROM visits"}, "spend": {}}', "SF-N109", 400),
         (b'{"question": {"sql": "SELECT COUNT(*) FROM visits"}, "spend": {"epsilon": NaN}}', "SF-N105", 400),
         (
@@ -47,7 +47,7 @@ def test_a_body_without_a_length_is_counted(clinic: ServedClinic) -> None:
 
 
 def test_unknown_addresses_and_methods(clinic: ServedClinic) -> None:
-    assert clinic.send("GET", "/api/nothing").json()["code"] == "SF-W106"
+    assert clinic.send("GET", "/api/nothing").json()["code"] == "SF-U101"
     answer = clinic.send("DELETE", "/api/quote")
     assert (answer.status_code, answer.json()["code"]) == (405, "SF-W107")
 

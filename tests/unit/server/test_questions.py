@@ -77,9 +77,9 @@ def test_answers_of_others_are_not_found(clinic: ServedClinic) -> None:
     entry = clinic.ask("SELECT COUNT(*) AS n FROM visits WHERE age > 50", epsilon=0.5).json()["entry"]
     clinic.context.people.add_person("bob", "analyst")
     bob = {"Authorization": f"Bearer {clinic.context.people.make_token('bob')}"}
-    assert clinic.client.get(f"/api/releases/{entry}", headers=bob).json()["code"] == "SF-W116"
+    assert clinic.client.get(f"/api/releases/{entry}", headers=bob).json()["code"] == "SF-U101"
     body = {"entry": entry, "spend": {"epsilon": 1}}
-    assert clinic.client.post("/api/refine", json=body, headers=bob).json()["code"] == "SF-W116"
+    assert clinic.client.post("/api/refine", json=body, headers=bob).json()["code"] == "SF-U101"
     asked = {"question": {"sql": COUNT}, "spend": {"epsilon": 0.1}}
     refused = clinic.client.post("/api/release", json=asked, headers=bob)
     assert (refused.status_code, refused.json()["code"]) == (404, "SF-Q106")
@@ -174,7 +174,7 @@ def test_facts_and_queries_over_answers(clinic: ServedClinic) -> None:
     assert (refused["code"], refused["try"].count("s.sql(")) == ("SF-Q161", 2)
     bounded = {"sql": "SHOW TABLES", "bounded": {"groups": 1}}
     answer = clinic.send("POST", "/api/quote", json={"question": bounded, "spend": {"epsilon": 1}})
-    assert answer.json()["code"] == "SF-W117"
+    assert answer.json()["code"] == "SF-Q210"
 
 
 def test_a_new_snapshot_ends_refinement_and_charges_nothing(tmp_path: Path) -> None:
@@ -183,7 +183,7 @@ def test_a_new_snapshot_ends_refinement_and_charges_nothing(tmp_path: Path) -> N
         charges = clinic.lab.verify().charges
         clinic.lab.advance("visits", make_rows(200))
         refused = clinic.send("POST", "/api/refine", json={"entry": entry, "spend": {"epsilon": 0.5}})
-        assert (refused.status_code, refused.json()["code"]) == (403, "SF-C136")
+        assert (refused.status_code, refused.json()["code"]) == (403, "SF-C135")
         assert clinic.send("GET", f"/api/releases/{entry}").status_code == 200
         assert clinic.lab.verify().charges == charges
 
@@ -213,9 +213,9 @@ def test_questions_are_asked_together(clinic: ServedClinic) -> None:
     ("question", "code"),
     [
         ({"together": []}, "SF-Q221"),
-        ({"together": [{"sql": COUNT}] * 101}, "SF-Q222"),
-        ({"together": [{"sql": COUNT}], "sql": COUNT}, "SF-W118"),
-        ({"together": [{"sql": "SHOW TABLES"}]}, "SF-Q226"),
+        ({"together": [{"sql": COUNT}] * 101}, "SF-Q158"),
+        ({"together": [{"sql": COUNT}], "sql": COUNT}, "SF-U104"),
+        ({"together": [{"sql": "SHOW TABLES"}]}, "SF-Q221"),
     ],
 )
 def test_what_is_not_asked_together_costs_nothing(

@@ -92,7 +92,7 @@ def test_frames_within_frames_end(session: Session) -> None:
     deep: dict[str, Any] = {"table": "visits", "steps": []}
     for _ in range(20):
         deep = {"table": "visits", "steps": [["join", [{"frame": deep}], {"on": "patient_id"}]]}
-    with pytest.raises(SfumatoError, match="SF-W171"):
+    with pytest.raises(SfumatoError, match="SF-W104"):
         replay_rows(session, deep)
 
 
@@ -108,7 +108,7 @@ def test_a_session_that_is_restricted_charges_nothing(session: Session) -> None:
 
 
 def test_only_hostile_sessions_are_watched(session: Session) -> None:
-    with pytest.raises(SfumatoError, match="SF-W167"):
+    with pytest.raises(SfumatoError, match="SF-Q191"):
         session.watch_rounds(print)
 
 
@@ -116,5 +116,5 @@ def test_lists_within_lists_are_refused_before_they_exhaust_the_stack(session: S
     nested: Any = "age >= 65"
     for _ in range(900):
         nested = [nested]
-    with pytest.raises(SfumatoError, match="SF-W171"):
+    with pytest.raises(SfumatoError, match="SF-W104"):
         replay_question(session, "visits", [["where", nested, {}], ["count", [], {}]])

@@ -122,8 +122,8 @@ def test_a_table_that_is_sent(clinic: ServedClinic) -> None:
     made = register(clinic, "sent", {"upload": sent["upload"]}, schema=schema).json()
     assert made["report"]["rows"] == 3
     assert not kept.exists()
-    assert register(clinic, "more", {"upload": sent["upload"]}).json()["code"] == "SF-W123"
-    assert register(clinic, "more", {"upload": "../people.sqlite"}).json()["code"] == "SF-W123"
+    assert register(clinic, "more", {"upload": sent["upload"]}).json()["code"] == "SF-U101"
+    assert register(clinic, "more", {"upload": "../people.sqlite"}).json()["code"] == "SF-U101"
 
 
 def test_sent_files_have_an_end(clinic: ServedClinic) -> None:
@@ -143,7 +143,7 @@ def test_sent_files_have_an_end(clinic: ServedClinic) -> None:
 @pytest.mark.parametrize(
     ("more", "code"),
     [
-        ({"declaration": {"unit": "row"}, "schema": ""}, "SF-W122"),
+        ({"declaration": {"unit": "row"}, "schema": ""}, "SF-U104"),
         ({"schema": "="}, "SF-C127"),
         ({"declaration": {"units": "row"}}, "SF-C127"),
         ({"declaration": {"unit": {"column": 5, "max_rows": []}}}, None),

@@ -43,7 +43,7 @@ def test_a_team_spends_its_quota_and_packs_its_answers(clinic: ServedClinic) -> 
     packed = clinic.send("POST", "/api/packages", "analyst", json={"entry": release["entry"]})
     with zipfile.ZipFile(io.BytesIO(packed.content)) as archive:
         assert json.loads(archive.read("card.json"))["epsilon"] == 0.25
-    assert refused(clinic, "/packages", "analyst", {"entry": 1})[1] == "SF-W116"
+    assert refused(clinic, "/packages", "analyst", {"entry": 1})[1] == "SF-U101"
     assert sent(clinic, "DELETE", "/grants/ada", "steward") == {"revoked": "ada"}
     assert refused(clinic, "/release", "analyst", asked)[1] == "SF-B103"
     granted = {each["analyst"]: each for each in sent(clinic, "GET", "/grants", "steward")["grants"]}
@@ -69,7 +69,7 @@ def test_a_request_is_answered_once(clinic: ServedClinic) -> None:
     assert ledger.read_budget("quota:patient_id:ada").epsilon == before + Fraction(1, 2)
     clinic.context.lab.request("bob", epsilon=1, reason="For the staff.")
     assert sent(clinic, "GET", "/requests", "analyst")["requests"] == seen  # nobody sees another's
-    assert refused(clinic, "/requests/4/withdraw", "analyst", None)[1] == "SF-P123"
+    assert refused(clinic, "/requests/4/withdraw", "analyst", None)[1] == "SF-U101"
 
 
 def test_a_charge_is_made_once_for_a_key(clinic: ServedClinic) -> None:

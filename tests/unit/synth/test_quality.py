@@ -73,7 +73,7 @@ def test_a_report_is_shown_in_notebooks_and_written_to_files(fitted: Any, tmp_pa
     shown = report._repr_html_()
     assert "<table" in shown
     assert "image/png" in shown
-    with pytest.raises(SfumatoError, match="SF-V102"):
+    with pytest.raises(SfumatoError, match="SF-U102"):
         report.save(tmp_path / "report", pictures="bmp")
 
 
@@ -89,9 +89,9 @@ def test_images_have_a_report_with_samples() -> None:
     assert report.learning.right > 0.9
     assert [each.columns for each in report.distances] == [("label",)]
     assert any("Gaussian" in each for each in report.cannot_show)
-    with pytest.raises(SfumatoError, match="SF-E217"):
+    with pytest.raises(SfumatoError, match="SF-N606"):
         sf.synth.report_quality(sf.synth.Moments(rho=1))
-    with pytest.raises(SfumatoError, match="SF-E231"):
+    with pytest.raises(SfumatoError, match="SF-E138"):
         sf.synth.report_quality(object())
 
 

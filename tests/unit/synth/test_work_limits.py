@@ -134,7 +134,7 @@ def test_no_value_of_an_own_row_is_an_error(declared: Any) -> None:
     for each in kinds:
         fitted = sf.synth.Marginals(rho=1, bounds={"day": declared}).fit({"day": each})
         assert len(fitted.sample(3)) == 3
-    with pytest.raises(sf.errors.UsageError, match="SF-E208"):
+    with pytest.raises(sf.errors.UsageError, match="SF-E110"):
         sf.synth.Marginals(rho=1, bounds={"a": declared, "b": declared}).fit({"a": given, "b": given[:2]})
 
 

@@ -80,7 +80,7 @@ def test_a_label_cannot_leave_its_script(tmp_path: Path) -> None:
 def test_an_unknown_ending_is_refused(chart: Chart, tmp_path: Path) -> None:
     with pytest.raises(UsageError) as error:
         chart.save(tmp_path / "chart.bmp")
-    assert error.value.code == "SF-V102"
+    assert error.value.code == "SF-U102"
     assert list(tmp_path.iterdir()) == []
 
 
@@ -91,6 +91,6 @@ def test_without_the_renderer_one_is_told_what_to_install(
     monkeypatch.setitem(sys.modules, "vl_convert", None)
     with pytest.raises(UsageError) as error:
         chart.save(tmp_path / f"chart{ending}")
-    assert error.value.code == "SF-V101"
+    assert error.value.code == "SF-N113"
     assert "sfumato[plot]" in str(error.value)
     assert chart.save(tmp_path / "chart.json").exists()

@@ -101,16 +101,16 @@ def test_a_map_of_nothing_is_refused() -> None:
     for x, panels in (([], {"p": []}), ([1], {})):
         with pytest.raises(UsageError) as error:
             viz.heatmap(x, x, panels, title="t")
-        assert error.value.code == "SF-V104"
+        assert error.value.code == "SF-N203"
 
 
 def test_a_grid_too_large_to_draw_is_refused() -> None:
     with pytest.raises(UsageError) as error:
         viz.heatmap([0, 10**9], [0, 10**9], {"p": [1, 2]}, title="t")
-    assert error.value.code == "SF-V105"
+    assert error.value.code == "SF-N203"
 
 
 def test_panels_of_another_length_are_refused() -> None:
     with pytest.raises(UsageError) as error:
         viz.heatmap([0, 1], [0, 0], {"p": [1]}, title="t")
-    assert error.value.code == "SF-V103"
+    assert error.value.code == "SF-N203"

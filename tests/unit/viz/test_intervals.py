@@ -89,7 +89,7 @@ def test_keys_are_shown_as_people_read_them() -> None:
 def test_lists_of_different_length_are_refused() -> None:
     with pytest.raises(UsageError) as error:
         viz.bars(["A", "B"], [1], title="t")
-    assert error.value.code == "SF-V103"
+    assert error.value.code == "SF-N203"
     assert error.value.facts["got"] == "label 2, value 1"
 
 

@@ -26,5 +26,5 @@ def test_calibration_has_an_interval_at_each_point(tmp_path: Path) -> None:
 
 
 def test_curves_need_an_interval_for_each_point() -> None:
-    with pytest.raises(UsageError, match="SF-V103"):
+    with pytest.raises(UsageError, match="SF-N203"):
         roc_curve([0.1, 0.2], [0.1], [0.1], [0.1])

@@ -91,7 +91,7 @@ def find_event(
     misplaced = (delta is not None and epsilon is None) or (sigma is None and (rate or steps))
     if len(given) != 1 or misplaced:
         raise UsageError(
-            "SF-P140",
+            "SF-U104",
             "Say in one way what was released.",
             try_="--epsilon 1, --epsilon 1 --delta 1e-6, --rho 0.1, --sigma 1.1 --rate 0.01 --steps 1000, "
             "or --event JSON",
@@ -113,7 +113,7 @@ def _read_event(written: str) -> Event:
         fields = json.loads(written)
     except (ValueError, RecursionError):
         raise UsageError(
-            "SF-P140", "The event is not JSON.", try_="""--event '{"event": "gaussian", "sigma": "2"}'"""
+            "SF-U104", "The event is not JSON.", try_="""--event '{"event": "gaussian", "sigma": "2"}'"""
         ) from None
     return sf.privacy.from_dict(fields)
 

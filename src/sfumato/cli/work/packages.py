@@ -54,7 +54,7 @@ def _find_published(lab: Lab, what: str) -> Any:
         if what == getattr(each, "text", None) or what == getattr(each, "name", None):
             return each
     raise UsageError(
-        "SF-P132",
+        "SF-U101",
         "Nothing that was published has this text or name.",
         got=what[:80],
         try_="sfumato published; for an answer that is not published, say at which --epsilon it was asked",

@@ -95,7 +95,7 @@ def withdraw(number: int, folder: str, analyst: str, as_json: bool) -> None:
     found = next((each for each in sent if each.number == number), None)
     if found is None:
         raise PolicyError(
-            "SF-P123", f"There is no request {number} of '{analyst}'.", try_="sfumato request list"
+            "SF-U101", f"There is no request {number} of '{analyst}'.", try_="sfumato request list"
         )
     show_value(found.withdraw(), as_json)
 

@@ -273,7 +273,7 @@ def parse_wished(error: Any, figures: Mapping[str, Figure]) -> dict[str, float]:
     wanted = {name: float(parse_positive(half, name)) for name, half in halves.items()}
     if set(wanted) - set(figures) or not wanted:
         raise UsageError(
-            "SF-N114", "error must name numbers of the answer.", numbers=", ".join(figures), try_='{"n": 25}'
+            "SF-N112", "error must name numbers of the answer.", numbers=", ".join(figures), try_='{"n": 25}'
         )
     return wanted
 
@@ -283,7 +283,7 @@ def bisect_spend(meets: Callable[[Fraction], bool], low: int = 0) -> Fraction:
     # Errors fall as ε grows, so bisection finds the least ε.
     high = 1000 * _MILLION
     if not meets(Fraction(high, _MILLION)):
-        raise UsageError("SF-N115", "No ε up to 1000 gives an error as small as this.", try_="a larger error")
+        raise UsageError("SF-N312", "No ε up to 1000 gives an error as small as this.", try_="a larger error")
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if meets(Fraction(middle, _MILLION)) else (middle, high)
@@ -330,5 +330,5 @@ def require_known(name: str, figure: Figure, expected: QuestionError) -> float:
 def check_given(given: Any) -> dict[str, int]:
     """Return public guesses that only expected errors use, or refuse what is none."""
     if given is not None and (not isinstance(given, dict) or set(given) - {"n"}):
-        raise UsageError("SF-N108", "given takes n, the rows of a group.", try_='given={"n": 1000}')
+        raise UsageError("SF-N116", "given takes n, the rows of a group.", try_='given={"n": 1000}')
     return {name: parse_whole(value, name) for name, value in (given or {}).items()}

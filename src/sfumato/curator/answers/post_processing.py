@@ -87,7 +87,7 @@ def require_numbers(resolved: ResolvedQuestion) -> None:
             estimate.find_choice(resolved, part)[1].domain, Numbers
         ):
             raise PolicyError(
-                "SF-Q160",
+                "SF-Q110",
                 "A quantile of dates, or the mode of listed values, is shown and sorted by as it is.",
                 why="it is no number, and arithmetic and HAVING take numbers",
                 try_="days since a date: MEDIAN(day - DATE '2024-01-01')",

@@ -42,7 +42,7 @@ def list_row_candidates(choice: BoundChoice) -> tuple[int, ...]:
     most = math.floor(choice.up_to or MOST_ROWS)
     if most < 2 or most > LARGEST_VALUE:
         raise UsageError(
-            "SF-C233",
+            "SF-N101",
             "up_to must be from 2 to a million for rows of a unit.",
             got=format_number(choice.up_to or MOST_ROWS),
             try_="sf.choose(epsilon=0.05, up_to=1000)",
@@ -61,7 +61,7 @@ def list_value_candidates(column: UnboundedColumn) -> tuple[Fraction, ...]:
         column.bounded_by(Fraction(0), above[0])
     except UsageError as problem:
         raise UsageError(
-            "SF-C233", "up_to does not suit the step of this column.", why=problem.sentence, try_="up_to=1000"
+            "SF-N101", "up_to does not suit the step of this column.", why=problem.sentence, try_="up_to=1000"
         ) from None
     return (*(-size for size in reversed(above)), Fraction(0), *above)
 

@@ -85,7 +85,7 @@ class Table:
         if isinstance(self.protects, Unit):
             return self.protects
         raise PolicyError(
-            "SF-Q170",
+            "SF-C213",
             f"'{self.name}' is a graph, and cannot be asked about as rows.",
             why="an edge belongs to two nodes, so no unit owns a row",
             try_=f's.graph("{self.name}").degrees(), or .edges()',
@@ -231,7 +231,7 @@ class CatalogContents:
     def from_dict(cls, body: dict[str, Any]) -> CatalogContents:
         if body["version"] != VERSION:
             raise UsageError(
-                "SF-C111",
+                "SF-C112",
                 "The catalog was written by another version of sfumato.",
                 version=str(body["version"]),
                 needed=str(VERSION),
@@ -431,7 +431,7 @@ def declare_table(
     if not isinstance(unit, Unit):
         column = unit if isinstance(unit, str) else "patient_id"
         raise UsageError(
-            "SF-C102",
+            "SF-U104",
             f"Say who is protected in '{name}'.",
             why="without a unit of protection nothing can be priced",
             try_=f'unit=sf.Unit("{column}", max_rows=20), or unit=sf.ROW when each row is one person',
@@ -457,11 +457,11 @@ def _check_columns(
     # SQL's names do not tell upper from lower case, so such columns could not be told apart.
     if len({column.casefold() for column in promises}) < len(promises):
         raise UsageError(
-            "SF-C123", f"Two columns of '{name}' differ only in case.", try_="rename one, or declare only one"
+            "SF-C113", f"Two columns of '{name}' differ only in case.", try_="rename one, or declare only one"
         )
     if unit.column in promises:
         raise UsageError(
-            "SF-C115",
+            "SF-C114",
             f"'{unit.column}' is the column of the unit, so it cannot be declared as well.",
         )
     return promises
@@ -471,7 +471,7 @@ def _public_rows(name: str, unit: Protected, neighbours: Neighbours, rows: int |
     """Return the declared number of rows: public if, and only if, all neighbours have that many."""
     if not isinstance(neighbours, Neighbours):
         raise UsageError(
-            "SF-C126",
+            "SF-U104",
             f"The neighbours of '{name}' must be sf.ADD_REMOVE or sf.REPLACE_ONE.",
             try_="sf.REPLACE_ONE",
         )
@@ -481,7 +481,7 @@ def _public_rows(name: str, unit: Protected, neighbours: Neighbours, rows: int |
     if neighbours is Neighbours.REPLACE_ONE and unit == ROW and rows is not None:
         return parse_whole(rows, "rows")
     raise UsageError(
-        "SF-C126",
+        "SF-U104",
         f"rows= must be given for '{name}' with sf.ROW and sf.REPLACE_ONE, and only then.",
         try_="unit=sf.ROW, neighbours=sf.REPLACE_ONE, rows=1000",
     )

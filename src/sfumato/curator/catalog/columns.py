@@ -271,7 +271,7 @@ def between(
     # Up to 2^50 steps a double tells all multiples apart, and is divided by the step without doubt.
     if max(map(abs, ends)) > 2**50 or ends[0] == ends[1]:
         raise UsageError(
-            "SF-C105",
+            "SF-C104",
             "This step does not suit these bounds.",
             why="a bound must be at most 2^50 steps from zero, and the bounds must differ by a step",
             try_=f"between({low}, {high})",
@@ -289,7 +289,7 @@ def one_of(
     unit have one value; the unit's first row decides.
     """
     if not values:
-        raise UsageError("SF-C106", "one_of needs at least one value.", try_='sf.one_of("A", "B")')
+        raise UsageError("SF-C107", "one_of needs at least one value.", try_='sf.one_of("A", "B")')
     scalars = tuple(_require_scalar(value) for value in values)
     if len({kind_of_value(scalar) for scalar in scalars}) > 1:
         raise UsageError(
@@ -298,7 +298,7 @@ def one_of(
             try_='sf.one_of("A", "1"), or sf.one_of(1, 2)',
         )
     if len(set(scalars)) < len(scalars):
-        raise UsageError("SF-C108", "one_of lists a value twice.")
+        raise UsageError("SF-C107", "one_of lists a value twice.")
     nullable, missing = (
         (None, missing) if isinstance(scalars[0], bool) else _split_missing(missing, scalars[0])
     )
@@ -388,7 +388,7 @@ def _split_missing(missing: Any, stand_in: Any) -> tuple[bool | None, Any]:
 def _known_format(name: str, known: Collection[str]) -> str:
     if name and name not in known:
         raise UsageError(
-            "SF-C251",
+            "SF-C114",
             "This format is not known for such a column.",
             got=str(name)[:40],
             accepted=", ".join(f'"{each}"' for each in known),
@@ -403,7 +403,7 @@ def _between_chosen(
     """Return a column whose bounds are to be chosen; refuse one bound, and dates, which are not chosen."""
     if not isinstance(low, BoundChoice) or high is not None or _is_time(missing):
         raise UsageError(
-            "SF-C232",
+            "SF-C114",
             "Both bounds of a column of numbers are chosen together, and none of a column of dates.",
             try_="sf.between(sf.choose(epsilon=0.05)), or sf.between(date(2020, 1, 1), date(2024, 12, 31))",
         )
@@ -501,7 +501,7 @@ def _crossed_bounds(low: object, high: object) -> UsageError:
 def _require_inside(inside: bool) -> None:
     if not inside:
         raise UsageError(
-            "SF-C125",
+            "SF-C114",
             "missing must be one of the values that the column may have.",
             try_="a value within the bounds or of the list, or missing=False if no value is missing",
         )
@@ -512,7 +512,7 @@ def _require_scalar(value: Any) -> Scalar:
         return value
     if isinstance(value, Collection):
         raise UsageError(
-            "SF-C122",
+            "SF-C107",
             "one_of takes the values one by one, not as a list.",
             try_='sf.one_of("A", "B"), or sf.one_of(*values)',
         )
@@ -520,7 +520,7 @@ def _require_scalar(value: Any) -> Scalar:
     number = parse_exact(value, "a value of one_of")
     if abs(number) > 2**53 or parse_exact(float(number), "a value of one_of") != number:
         raise UsageError(
-            "SF-C109", "A number of one_of has more digits than a double can hold.", got=str(value)
+            "SF-C107", "A number of one_of has more digits than a double can hold.", got=str(value)
         )
     return number
 
@@ -552,7 +552,7 @@ def _require_step(step: Number) -> Fraction:
     size = parse_positive(step, "step")
     if max(size.numerator, size.denominator) > 2**50:
         raise UsageError(
-            "SF-C105",
+            "SF-C104",
             "The numerator and the denominator of step must be at most 2^50.",
             got=str(step),
             try_="step=0.01",

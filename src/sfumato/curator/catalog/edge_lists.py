@@ -24,7 +24,7 @@ def check_graph(name: str, ends: Node | Edge, columns: Mapping[str, object] | No
     """Return the declared ends of a graph's edges; refuse what does not fit a graph."""
     if columns:
         raise UsageError(
-            "SF-C143",
+            "SF-C213",
             f"'{name}' is a graph, whose edges have no columns.",
             try_="leave columns out",
         )
@@ -37,13 +37,13 @@ def require_population(name: str, unit: Protected) -> None:
     population = unit.population(name)
     if ":" in population:
         raise UsageError(
-            "SF-C124",
+            "SF-C113",
             f"The name of the population of '{name}' has a colon in it.",
             try_='sf.Unit(…, of="patients") names them',
         )
     if names_edges(population) and not isinstance(unit, Edge):
         raise UsageError(
-            "SF-C144",
+            "SF-C113",
             f"The population of '{name}' has a name that is kept for edges.",
             why="a price paid for an edge promises nothing about a person",
             try_='of="patients"',

@@ -20,7 +20,7 @@ PATIENCE = 10.0
 """Seconds that questions have to finish, when the snapshot that they read was replaced."""
 _ENDING = 60.0
 """Seconds within which a question that is ended stops."""
-_UNREACHABLE = ("SF-C209", "SF-C214", "SF-C216")
+_UNREACHABLE = ("SF-C209", "SF-N113", "SF-C209")
 """Codes of errors that say that a database or a Spark cannot be reached now."""
 
 
@@ -68,7 +68,7 @@ def _erase_read(catalog: Catalog, engine: EngineRouter, snapshot: str, patience:
         if _erase_unread(catalog, engine, snapshot, _ENDING):
             return True
     raise PolicyError(
-        "SF-C137",
+        "SF-L122",
         "The change is made, but a question still reads the rows that it replaced or dropped.",
         why=f"it could not be ended within {format_decimal(_ENDING, 0)} seconds",
         try_="end the process that asks; the next change erases these rows",

@@ -26,7 +26,7 @@ def count_public_facts(engine: Engine, table: Table) -> Table:
     rows = _count_rows(engine, table)
     if not rows:
         raise UsageError(
-            "SF-C132", f"'{table.name}' has no rows.", why="a public table is there to be joined with"
+            "SF-C205", f"'{table.name}' has no rows.", why="a public table is there to be joined with"
         )
     most = {name: _count_repetitions(engine, table, name) for name in table.columns}
     return replace(table, public_rows=rows, multiplicity=most, combinations=_list_rows(engine, table, rows))
@@ -37,7 +37,7 @@ def require_rows(engine: Engine, table: Table) -> None:
     found = _count_rows(engine, table)
     if found != table.public_rows:
         raise UsageError(
-            "SF-C133",
+            "SF-C205",
             f"'{table.name}' does not have the declared number of rows.",
             declared=str(table.public_rows),
             found=str(found),

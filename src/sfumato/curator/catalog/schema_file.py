@@ -128,7 +128,7 @@ def _write_unit(unit: Protected | None) -> list[str]:
     if unit is None:
         return ["# [unit]                 # who is protected", '# column = "…"', "# max_rows = 20"]
     if not isinstance(unit, Unit):
-        raise UsageError("SF-C143", "A schema file declares tables of rows, and no graphs.")
+        raise UsageError("SF-C213", "A schema file declares tables of rows, and no graphs.")
     words = [word for word, known in _UNITS.items() if unit == known]
     if words:
         return [f'unit = "{words[0]}"']

@@ -32,7 +32,7 @@ class HasNoBounds:
 def no_single_question_error(done: str) -> PolicyError:
     """Return the refusal of bounds for what is not a single question."""
     return PolicyError(
-        "SF-Q219",
+        "SF-Q210",
         f"Only a single question can be {done}; nothing was charged.",
         try_="the questions one by one",
     )

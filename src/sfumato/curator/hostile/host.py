@@ -95,7 +95,7 @@ class WorkerHost:
                 forker.close()
                 self._forker = None
         raise UsageError(
-            "SF-C230",
+            "SF-C221",
             "No worker can be started here; nothing was charged.",
             try_="tell the steward",
         )

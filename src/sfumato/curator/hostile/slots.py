@@ -71,7 +71,7 @@ def choose_slot(plan: Plan[Any, Any]) -> float:
         if expected <= rung * _READING:
             return rung
     raise PolicyError(
-        "SF-Q190",
+        "SF-Q191",
         "This question takes too long for a hostile session; nothing was charged.",
         expected=f"{format_decimal(expected, 0)} s",
         most=f"{format_decimal(reading_time(LADDER[-1]), 0)} s",

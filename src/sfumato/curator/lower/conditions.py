@@ -170,7 +170,7 @@ def _require_text(words: str, value: Scalar) -> str:
     if isinstance(value, str):
         return value
     raise PolicyError(
-        "SF-Q111", f"{words} is a text and cannot be compared with a {kind_of_value(value)}.", try_="'…'"
+        "SF-Q110", f"{words} is a text and cannot be compared with a {kind_of_value(value)}.", try_="'…'"
     )
 
 
@@ -178,7 +178,7 @@ def _require_number(words: str, value: Scalar) -> Fraction:
     if isinstance(value, Fraction):
         return value
     raise PolicyError(
-        "SF-Q111",
+        "SF-Q110",
         f"{words} is a number and cannot be compared with a {kind_of_value(value)}.",
         try_=f"{words.strip(_QUOTE)} >= 10",
     )
@@ -190,7 +190,7 @@ def _require_moment(words: str, value: Scalar) -> date:
     moment = parse_moment(value) if isinstance(value, str) else None
     if moment is None:
         raise PolicyError(
-            "SF-Q131",
+            "SF-Q110",
             f"{words} is a date and can only be compared with dates.",
             try_=f"{words.strip(_QUOTE)} >= DATE '2024-01-31'",
         )

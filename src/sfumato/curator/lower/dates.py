@@ -29,7 +29,7 @@ def _convert_to_days(part: LoweredValue) -> tuple[Value, Periods]:
     """Return a date, a timestamp or the start of a period as days since 1970."""
     domain = part.domain
     if not isinstance(domain, Periods):
-        raise PolicyError("SF-Q131", "A date or a timestamp is expected here.", try_="YEAR(day)")
+        raise PolicyError("SF-Q110", "A date or a timestamp is expected here.", try_="YEAR(day)")
     if domain.unit not in SECONDS:
         part = lowered_value.convert_to_dates(part)
         return part.value, lowered_value.require_periods(part)
@@ -69,7 +69,7 @@ def make_clock_function(unit: str, size: int) -> Callable[[LoweredValue], Lowere
         domain = part.domain
         if not isinstance(domain, Periods) or domain.unit != "second":
             raise PolicyError(
-                "SF-Q131", f"{unit.upper()} needs a timestamp.", try_=f"{unit.upper()}(seen_at)"
+                "SF-Q110", f"{unit.upper()} needs a timestamp.", try_=f"{unit.upper()}(seen_at)"
             )
         whole = _floor_divide(part.value, domain.low, SECONDS[unit])
         up = -(domain.low // SECONDS[unit] // size) if domain.low < 0 else 0
@@ -140,7 +140,7 @@ def truncate_date(part: LoweredValue, unit: str) -> LoweredValue:
     if unit in MONTHS:
         return part.derive_value(*_convert_to_months(days, dates, unit))
     raise PolicyError(
-        "SF-Q131", f"A date cannot be truncated to the {unit}.", try_="'day', 'week', 'month' or 'year'"
+        "SF-Q110", f"A date cannot be truncated to the {unit}.", try_="'day', 'week', 'month' or 'year'"
     )
 
 
@@ -177,12 +177,12 @@ def add_days(part: LoweredValue, more: LoweredValue) -> LoweredValue:
     domain = part.domain
     extra, by = lowered_value.require_number(more, "The number of days")
     if not isinstance(domain, Periods) or domain.unit != "day" or by.step.denominator != 1:
-        raise PolicyError("SF-Q131", "Only whole days can be added to a date.", try_="day + 7")
+        raise PolicyError("SF-Q110", "Only whole days can be added to a date.", try_="day + 7")
     factor = int(by.step)
     ends = domain.low + by.low * factor, domain.high + by.high * factor
     # Python's calendar goes from the year 1 to 9999; some room is left for truncation at both ends.
     if not -700_000 < ends[0] <= ends[1] < 2_900_000:
-        raise PolicyError("SF-Q131", "This date could lie outside the years 54 to 9900.", try_="fewer days")
+        raise PolicyError("SF-Q110", "This date could lie outside the years 54 to 9900.", try_="fewer days")
     return part.derive_value(Add(part.value, Multiply(extra.value, Constant(factor))), Periods(*ends), more)
 
 

@@ -75,13 +75,13 @@ def _lower_node(node: Expression, scope: Scope) -> LoweredValue:
             return _lower_truth(lower_condition(of, scope))
         case asked.UnitWindow():
             raise PolicyError(
-                "SF-Q136",
+                "SF-Q151",
                 "A window over the rows of a unit belongs into a subquery.",
                 try_="SELECT AVG(x) FROM (SELECT LAG(y) OVER (PARTITION BY … ORDER BY …) AS x FROM …)",
             )
         case asked.UnitAggregate():
             raise PolicyError(
-                "SF-Q136",
+                "SF-Q151",
                 "An aggregate is not allowed where a value of one row is expected.",
                 try_="HAVING, or SELECT AVG(x) FROM (SELECT patient_id, SUM(y) AS x … GROUP BY patient_id)",
             )
@@ -130,7 +130,7 @@ def _lower_truth(holds: Predicate) -> LoweredValue:
 def _limit_size(part: LoweredValue) -> LoweredValue:
     _require_small(part.value)
     if isinstance(part.domain, Numbers) and part.domain.bound * part.domain.step > FARTHEST:
-        raise PolicyError("SF-Q132", "This number could be too large to show.", try_="a smaller factor")
+        raise PolicyError("SF-Q158", "This number could be too large to show.", try_="a smaller factor")
     return part
 
 

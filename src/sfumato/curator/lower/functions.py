@@ -132,7 +132,7 @@ def _take_power(part: LoweredValue, exponent: LoweredValue) -> LoweredValue:
 
 def _unsupported_power() -> PolicyError:
     return PolicyError(
-        "SF-Q135",
+        "SF-Q105",
         "The second argument of POWER must be a constant.",
         allowed=f"-{MOST_POWER} to {MOST_POWER}",
         try_="POWER(x, 2), or EXP(y * LN(x))",
@@ -184,7 +184,7 @@ def _unify_periods(parts: list[LoweredValue], known: list[LoweredValue]) -> tupl
     domains = [part.domain for part in known if isinstance(part.domain, Periods)]
     if len({domain.unit for domain in domains}) > 1:
         raise PolicyError(
-            "SF-Q131",
+            "SF-Q110",
             "Dates truncated to different units cannot be mixed.",
             try_="DATE_TRUNC all to one unit",
         )
@@ -350,7 +350,7 @@ def apply_function(name: str, arguments: tuple[LoweredValue, ...]) -> LoweredVal
     function = FUNCTIONS[name]
     if not function.fewest <= len(arguments) <= function.most:
         raise PolicyError(
-            "SF-Q135",
+            "SF-Q105",
             f"{function.sql or name.upper()} takes {_describe_arity(function)}.",
             got=str(len(arguments)),
         )

@@ -40,7 +40,7 @@ def lower_join(relation: asked.Join, left: RowSource, right: RowSource) -> RowSo
         left, right = right, left
     if left.table.is_public:
         raise PolicyError(
-            "SF-Q138", "A join must start from a table about people.", try_="visits LEFT JOIN regions ON …"
+            "SF-Q140", "A join must start from a table about people.", try_="visits LEFT JOIN regions ON …"
         )
     _require_one_home(left.tables + right.tables)
     if not right.table.is_public:
@@ -54,7 +54,7 @@ def _require_one_home(tables: tuple[Table, ...]) -> None:
     other = next((table for table in others if table.home != first.home), None)
     if other is not None:
         raise PolicyError(
-            "SF-Q157",
+            "SF-Q140",
             f"'{first.name}' and '{other.name}' are kept in different databases.",
             why="an engine answers about what it holds, and data is not moved between them",
             try_="register both from the same database, or both from files",
@@ -64,7 +64,7 @@ def _require_one_home(tables: tuple[Table, ...]) -> None:
 def _require_one_population(left: Table, right: Table) -> None:
     if left.population != right.population or left.unit.column is None or right.unit.column is None:
         raise PolicyError(
-            "SF-Q139",
+            "SF-Q140",
             f"'{left.name}' and '{right.name}' are not about the same people.",
             try_='the same of="…" in sf.Unit, when the tables are registered',
         )
@@ -84,7 +84,7 @@ def _pair_rows(
     most = left.max_rows * max(each, 1)  # a LEFT JOIN keeps rows without a partner
     if most > MOST_ROWS:
         raise PolicyError(
-            "SF-Q142",
+            "SF-Q158",
             "One unit could have too many rows after this join.",
             rows=f"{most:,}",
             most=f"{MOST_ROWS:,}",
@@ -240,7 +240,7 @@ class _Match:
             )
         if optional and (self.rest or not whole):
             raise PolicyError(
-                "SF-Q141",
+                "SF-Q140",
                 "A LEFT JOIN supports only equal columns, and a right side without conditions.",
                 try_="an inner JOIN, or a condition in WHERE",
             )

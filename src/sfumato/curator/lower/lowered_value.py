@@ -123,7 +123,7 @@ def require_number(part: LoweredValue, what: str) -> tuple[LoweredValue, Numbers
     if part is MISSING:  # NULL has no domain of its own and is a number wherever one is wanted
         return part, Numbers(0, 0)
     raise PolicyError(
-        "SF-Q114",
+        "SF-Q110",
         f"{what} is not a number.",
         try_="a number, COUNT(*), or the difference of two dates",
     )
@@ -286,7 +286,7 @@ def convert_to_dates(part: LoweredValue) -> LoweredValue:
         return part.derive_value(multiply_by_integer(part.value, size), Periods(*ends, "second"))
     if domain.size > MOST_PERIODS:
         raise PolicyError(
-            "SF-Q131",
+            "SF-Q110",
             f"A {domain.unit} and another date cannot be compared over so many years.",
             try_="DATE_TRUNC both sides to one unit",
         )
@@ -307,7 +307,7 @@ def convert_to_seconds(part: LoweredValue) -> LoweredValue:
 def grid_too_fine(what: str) -> PolicyError:
     """Return the refusal of a computation whose integers no engine could hold."""
     return PolicyError(
-        "SF-Q132", f"{what} would need more than 128 bits.", try_="ROUND one side, or a smaller range"
+        "SF-Q158", f"{what} would need more than 128 bits.", try_="ROUND one side, or a smaller range"
     )
 
 
@@ -319,7 +319,7 @@ def number_domain(part: LoweredValue) -> Numbers:
 def require_periods(part: LoweredValue) -> Periods:
     """Return the domain of a date or timestamp; refuse anything else."""
     if not isinstance(part.domain, Periods):
-        raise PolicyError("SF-Q131", "A date is expected here.", try_="DATE '2024-01-31'")
+        raise PolicyError("SF-Q110", "A date is expected here.", try_="DATE '2024-01-31'")
     return part.domain
 
 
@@ -337,7 +337,7 @@ def require_typed_integer(part: LoweredValue, what: str, allowed: range) -> int:
     ):
         return domain.low
     raise PolicyError(
-        "SF-Q135", f"{what} must be a constant whole number.", allowed=f"{allowed[0]} to {allowed[-1]}"
+        "SF-Q105", f"{what} must be a constant whole number.", allowed=f"{allowed[0]} to {allowed[-1]}"
     )
 
 
@@ -350,4 +350,4 @@ def require_typed_text(part: LoweredValue) -> str:
         and isinstance(part.domain.values[0], str)
     ):
         return part.domain.values[0]
-    raise PolicyError("SF-Q135", "A constant text is expected here.", try_="CONTAINS(note, 'pain')")
+    raise PolicyError("SF-Q105", "A constant text is expected here.", try_="CONTAINS(note, 'pain')")

@@ -211,7 +211,7 @@ class _Aggregates:
     def _end(self, figure: str, part: LoweredValue) -> LoweredValue:
         if isinstance(part.domain, FreeTexts):
             raise PolicyError(
-                "SF-Q114", "MIN and MAX are not supported for texts.", try_="a number or a date"
+                "SF-Q110", "MIN and MAX are not supported for texts.", try_="a number or a date"
             )
         kind = engine.Smallest if figure == "min" else engine.Largest
         return replace(self._column(kind(part.value), part.domain, part.present), error=part.error)

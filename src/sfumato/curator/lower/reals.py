@@ -380,7 +380,7 @@ def _raise_to(end: float, exponent: float) -> float:
 
 def too_far(what: str, instead: str) -> PolicyError:
     """Return the refusal of a number that could be too large for a double."""
-    return PolicyError("SF-Q132", f"{what} could be larger than 2^{_FARTHEST}.", try_=instead)
+    return PolicyError("SF-Q158", f"{what} could be larger than 2^{_FARTHEST}.", try_=instead)
 
 
 def _rounded(found: Real) -> Real:

@@ -168,7 +168,7 @@ def _lost_on_grid(domain: Domain) -> float:
 
 def _lower_unit_row_counts(table: Table, at: int) -> RowSource:
     if table.unit.column is None:
-        raise PolicyError("SF-Q137", f"Each row of '{table.name}' is a unit of its own.", try_="COUNT(*)")
+        raise PolicyError("SF-Q127", f"Each row of '{table.name}' is a unit of its own.", try_="COUNT(*)")
     # One row for each unit, so its count is constant; no unit is here without a row.
     rows = LoweredValue(Column(at, "rows"), Numbers(1, engine.MOST_COUNTED), True, True)
     scope = Scope((Field("rows", (table.name,), rows),), f"the units of '{table.name}'")

@@ -38,7 +38,7 @@ def build_transactions(
     items = found or [(name, _item_present(source, name)) for name in features]
     if not 2 <= len(items) <= MOST_ITEMS:
         raise PolicyError(
-            "SF-E122", "Itemsets need 2 to 5,000 items.", items=f"{len(items):,}", try_="fewer items"
+            "SF-E112", "Itemsets need 2 to 5,000 items.", items=f"{len(items):,}", try_="fewer items"
         )
     # A maximum of 0 and 1 over a unit's rows: 1 if any of them has the item.
     figures = tuple(Largest(Choose(held, Constant(1), Constant(0))) for _, held in items)
@@ -73,7 +73,7 @@ def _item_present(source: RowSource, name: str) -> Predicate:
 
 def _unlisted_items(name: str) -> PolicyError:
     return PolicyError(
-        "SF-E122",
+        "SF-E112",
         f"'{name}' does not list items.",
         try_='a column declared by sf.one_of("tea", "jam"), or several declared by sf.one_of(0, 1)',
     )

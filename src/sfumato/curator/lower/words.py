@@ -119,7 +119,7 @@ def _spell(shown: object) -> str:
 def _require_few(words: int) -> None:
     if words > MOST_WORDS:
         raise PolicyError(
-            "SF-Q117",
+            "SF-Q113",
             f"A computed text can be one of at most {MOST_WORDS:,} texts.",
             asked=f"{words:,}",
             try_="DATE_TRUNC or FLOOR first, or group by the parts",
@@ -188,7 +188,7 @@ def _split_pattern(pattern: str) -> list[str]:
         piece = pattern[at : at + size]
         if size > 1 and piece not in DIRECTIVES:
             raise PolicyError(
-                "SF-Q131",
+                "SF-Q110",
                 f"STRFTIME does not support '{piece}'.",
                 known=" ".join(DIRECTIVES),
                 try_="STRFTIME(day, '%Y-%m')",

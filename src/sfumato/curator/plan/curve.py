@@ -102,7 +102,7 @@ def _fit(source: RowSource, column: Expression, points: int) -> tuple[LoweredVal
     if isinstance(part.domain, Periods):
         if part.domain.size > points:
             raise PolicyError(
-                "SF-Q146", f"A curve of dates has at most {points:,} of them.", try_="DATE_TRUNC('month', …)"
+                "SF-Q158", f"A curve of dates has at most {points:,} of them.", try_="DATE_TRUNC('month', …)"
             )
         return part, part.domain, False
     part, domain = require_number(part, "The column of a curve")

@@ -215,7 +215,7 @@ Formula = tuple[UnitFigures | CellSums, Linear | Mode | Single]
 def plan_distance(source: RowSource, wanted: Property, spend: Spend) -> Plan[Distance, None]:
     """Return the plan for how far a table is from having a property."""
     if not isinstance(spend, PureSpend):
-        raise PolicyError("SF-Q152", "A distance is released for epsilon alone.", try_="release(epsilon=0.1)")
+        raise PolicyError("SF-N316", "A distance is released for epsilon alone.", try_="release(epsilon=0.1)")
     changes = 2 if source.table.neighbours is Neighbours.REPLACE_ONE else 1
     program, formula = _formula(source, wanted)
     step = Distance(program, formula, LaplaceNoise(changes / spend.epsilon), changes)
@@ -280,7 +280,7 @@ def _share(source: RowSource, of: Expression, bound: Fraction, at_least: bool) -
 def _share_of(source: RowSource, counted: Figure, met: Case, share: Fraction) -> Formula:
     """Return the distance to denominator · (rows that meet it) − numerator · rows ≥ 0."""
     if not 0 <= share <= 1:
-        raise PolicyError("SF-Q150", "A share lies between 0 and 1.", try_="AVG(age >= 65) >= 0.3")
+        raise PolicyError("SF-Q105", "A share lies between 0 and 1.", try_="AVG(age >= 65) >= 0.3")
     figures = (Present(lower_expression(met, source.scope).value), counted)
     weights = (share.denominator, -share.numerator)
     most = (share.denominator - share.numerator) * source.max_rows

@@ -109,7 +109,7 @@ def require_graph(table: Table) -> Node | Edge:
     if isinstance(table.protects, Node | Edge):
         return table.protects
     raise PolicyError(
-        "SF-Q171",
+        "SF-C213",
         f"'{table.name}' is not a graph.",
         try_=f's.table("{table.name}"), or unit=sf.Node("from", "to", max_degree=50) when it is registered',
     )

@@ -537,13 +537,13 @@ class ResolvedQuestion:
         levels = self.question.levels or (tuple(range(len(self.keys))),)
         cells = sum(math.prod(self.keys[at].size for at in level) for level in levels)
         if not self.discovers_keys and cells > MOST_CELLS:
-            raise PolicyError("SF-Q117", f"A question has at most {MOST_CELLS:,} groups.", asked=f"{cells:,}")
+            raise PolicyError("SF-Q113", f"A question has at most {MOST_CELLS:,} groups.", asked=f"{cells:,}")
 
     def _check_levels(self) -> None:
         """Refuse levels of groups that are not listed."""
         if self.question.levels and self.discovers_keys:
             raise PolicyError(
-                "SF-Q145",
+                "SF-Q143",
                 "ROLLUP, CUBE and GROUPING SETS need groups that are listed.",
                 try_="columns declared with sf.one_of(…)",
             )
@@ -566,7 +566,7 @@ def _rankable(part: LoweredValue) -> LoweredValue:
     if domain.size > MOST_PLACES:
         if isinstance(domain, Periods):
             raise PolicyError(
-                "SF-Q146", "A quantile is chosen among at most 2^22 places.", try_="DATE_TRUNC('hour', …)"
+                "SF-Q158", "A quantile is chosen among at most 2^22 places.", try_="DATE_TRUNC('hour', …)"
             )
         part = limit_places(part, domain, MOST_PLACES - 1)
     return part
@@ -587,7 +587,7 @@ def _listed(part: LoweredValue, groups: int) -> LoweredValue:
         )
     if groups * domain.size > MOST_NUMBERS:
         raise PolicyError(
-            "SF-Q117",
+            "SF-Q113",
             f"MODE counts at most {MOST_NUMBERS:,} values in all groups together.",
             asked=f"{groups * domain.size:,}",
             try_="coarser values or fewer groups",

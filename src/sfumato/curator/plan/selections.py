@@ -110,11 +110,11 @@ def plan_top(
     part, domain = require_listed(source, column)
     key = CellKey(add_integer(part.value, -domain.low), domain.size)
     if k > domain.size:
-        raise PolicyError("SF-Q153", "k is larger than the number of values.", values=str(domain.size))
+        raise PolicyError("SF-Q158", "k is larger than the number of values.", values=str(domain.size))
     # Every choice draws noise for every value that is left.
     if k * domain.size > MOST_NUMBERS:
         raise PolicyError(
-            "SF-Q153",
+            "SF-Q158",
             "k is too large for so many values.",
             most=f"{MOST_NUMBERS // domain.size:,}",
             values=f"{domain.size:,}",

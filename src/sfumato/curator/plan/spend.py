@@ -239,7 +239,7 @@ def _parse_amounts(amounts: Mapping[str, Any], needs: Needs, allowed: Callable[[
             return _share(allowed(), parse_exact(amounts["share"], "share"), needs)
     if "clip" in amounts:
         raise UsageError(
-            "SF-Q229", "Only a single query is clipped automatically.", try_="release(…) without clip"
+            "SF-Q210", "Only a single query is clipped automatically.", try_="release(…) without clip"
         )
     raise UsageError(
         "SF-N109",

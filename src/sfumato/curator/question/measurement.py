@@ -345,7 +345,7 @@ def _require_names(question: Question) -> None:
     # Names that differ only in case are one name to SQL and to most who read the answer.
     names = [output.name.casefold() for output in question.outputs]
     if len(set(names)) < len(names):
-        raise PolicyError("SF-Q115", "Two columns of the answer have the same name.", try_="AS another_name")
+        raise PolicyError("SF-Q133", "Two columns of the answer have the same name.", try_="AS another_name")
     if not question.figures and not question.distinct:
         raise PolicyError("SF-Q116", "The question asks for no aggregate.", try_="SELECT COUNT(*) FROM …")
 

@@ -232,14 +232,14 @@ class ResolvedStream:
                 return math.floor(count_periods(moment, domain.unit))
         elif not isinstance(start, str | bool | date):
             return int(parse_exact(start, "start") // domain.step)
-        raise UsageError("SF-S101", "The start of a stream is a value of its time.", try_='"2026-01-01"')
+        raise UsageError("SF-S103", "The start of a stream is a value of its time.", try_='"2026-01-01"')
 
     # ---- what is refused ----
 
     def _require_one_table(self) -> None:
         if self.table.is_public or not isinstance(self.source.rows, Scan):
             raise PolicyError(
-                "SF-S108",
+                "SF-S103",
                 "A stream follows the rows of one table about people.",
                 try_='s.stream("visits", where="age >= 65", …)',
             )
@@ -254,7 +254,7 @@ class ResolvedStream:
             or not is_countable(time.domain)
         ):
             raise PolicyError(
-                "SF-S101",
+                "SF-S103",
                 "The time of a stream is a declared date or whole number, or a period of a date.",
                 try_='time="day", or time="DATE_TRUNC(\'week\', day)"',
             )
@@ -263,7 +263,7 @@ class ResolvedStream:
     def _require_listed_keys(self) -> None:
         if all(key.listed for key in self.keys) and self.cells > MOST_GROUPS:
             raise PolicyError(
-                "SF-S110",
+                "SF-S103",
                 f"A stream has at most {MOST_GROUPS:,} groups, because every tick shows all of them.",
                 asked=f"{self.cells:,}",
                 try_="fewer columns in by=, or coarser ones",
@@ -271,7 +271,7 @@ class ResolvedStream:
         for key in self.keys:
             if not key.listed:
                 raise PolicyError(
-                    "SF-S110",
+                    "SF-S103",
                     "The groups of a stream are known beforehand.",
                     try_="declare the column with sf.one_of(…)",
                 )
@@ -291,7 +291,7 @@ class ResolvedStream:
         last = self.first + asked.horizon - 1
         if self.first < domain.low or last > domain.high:
             raise PolicyError(
-                "SF-S102",
+                "SF-S103",
                 "The ticks of a stream lie within the declared bounds of its time.",
                 declared=f"{domain.show_value(domain.low)} to {domain.show_value(domain.high)}",
                 ticks=f"{asked.horizon:,}",
@@ -328,7 +328,7 @@ def measure_error() -> PolicyError:
 
 
 def _refuse_people(sentence: str) -> NoReturn:
-    raise UsageError("SF-S109", sentence)
+    raise UsageError("SF-S103", sentence)
 
 
 # ---- the price ---------------------------------------------------------------------------------------------
@@ -373,7 +373,7 @@ def price_stream(resolved: ResolvedStream, spend: Spend) -> StreamPlan:
     """Return the plan of a stream. Noise over time is Gaussian, so pure ε cannot pay for it."""
     if not isinstance(spend, GaussianSpend):
         raise UsageError(
-            "SF-N607",
+            "SF-N109",
             "The price of a stream is missing, or there are two.",
             try_="rho=…, or epsilon=… and delta=…",
         )

@@ -63,7 +63,7 @@ def refuse_mixed_rows(
                 or _sees_its_place(tried, losses, make_up, size)
             ):
                 raise UsageError(
-                    "SF-E170",
+                    "SF-E174",
                     "The loss of a row depends on other rows of its batch.",
                     why="every row's gradient is bounded on its own",
                     try_="layers, losses and augmentations that treat each row on its own, with rows first",

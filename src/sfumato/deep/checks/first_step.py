@@ -39,7 +39,7 @@ def check_first_step(
     whole = len(noisy) == len(parameters)
     if not whole or any(_is_still(*pair) for pair in zip(before, noisy, strict=True)):
         raise UsageError(
-            "SF-E195",
+            "SF-E174",
             "Some trainable parameter would be trained without noise.",
             try_="the trainer's own noise, unchanged",
         )
@@ -57,7 +57,7 @@ def _require_each_once(
     for where, found in seen.items():
         if found != expected:
             raise UsageError(
-                "SF-E196",
+                "SF-E174",
                 "The parameters that are trained are not the module's trainable ones, each once.",
                 where=where,
                 try_="layer.requires_grad_(False) before training, for layers that shall stay as they are",

@@ -29,13 +29,13 @@ def refuse_mixing_layers(module: nn.Module) -> None:
     kinds = {each.dtype for each in module.parameters() if each.requires_grad}
     if not kinds <= {torch.float32, torch.float64}:
         raise UsageError(
-            "SF-E175",
+            "SF-E174",
             "Trainable parameters are in single or double precision.",
             why="in half precision one row can move a sum by more than it is bounded to",
             try_="module.float()",
         )
     if not kinds:
-        raise UsageError("SF-E175", "The module has no trainable parameter.", try_="module.requires_grad_()")
+        raise UsageError("SF-E174", "The module has no trainable parameter.", try_="module.requires_grad_()")
 
 
 def _find_instead(layer: nn.Module) -> tuple[str, str] | None:

@@ -111,7 +111,7 @@ class CallRecorder:
 def _refuse_changed(heard: _Heard) -> None:
     if _versions(heard.inputs) != heard.versions:
         raise UsageError(
-            "SF-E171",
+            "SF-E174",
             f"The input of {type(heard.layer).__name__} is changed in place after the layer has read it.",
             try_="x = x + y instead of x += y",
         )

@@ -57,7 +57,7 @@ class ClippedSum:
         calls = merge_calls(recorder.differentiate(by_row, rows_per_unit))
         if any(call.units != len(by_row) // rows_per_unit for call in calls):
             raise UsageError(
-                "SF-E170",
+                "SF-E174",
                 "A layer saw more rows, or fewer, than the batch has.",
                 why="copies of a row would be bounded each by itself",
                 try_="augment=… and augmentations=…, which bound all copies of a row together",

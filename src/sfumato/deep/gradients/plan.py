@@ -41,7 +41,7 @@ def plan_layers(module: nn.Module, losses: RowLosses, rows: int) -> ClippedSum:
         more = {parents.get(each, each) for each in blamed} or {module}
         if more <= whole:
             raise UsageError(
-                "SF-E170",
+                "SF-E174",
                 "The gradients of this module cannot be told apart row by row.",
                 why="rows are mixed, or its random numbers differ from run to run",
                 try_="layers that treat each row on its own, with rows first (batch_first=True)",

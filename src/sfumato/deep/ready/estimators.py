@@ -184,7 +184,7 @@ class DeepEstimator(ABC):
 
     def _require_fitted(self) -> None:
         if not hasattr(self, "module_"):
-            raise UsageError("SF-E188", "This estimator has not been fitted.", try_="fit(X, y)")
+            raise UsageError("SF-N606", "This estimator has not been fitted.", try_="fit(X, y)")
 
     def _run(self, X: Any) -> NDArray[np.float64]:  # noqa: N803
         """Return the outputs of the fitted network."""

@@ -88,7 +88,7 @@ class DeclaredInputs:
 
 def _find_ends(features: int, bounds: Any) -> tuple[Floats, Floats]:
     if isinstance(bounds, Mapping):
-        raise UsageError("SF-E102", "All pixels of images share two bounds.", try_="bounds=(0, 255)")
+        raise UsageError("SF-C104", "All pixels of images share two bounds.", try_="bounds=(0, 255)")
     declared = ArrayBounds.of(features, bounds)
     return declared.middles - declared.halves, declared.middles + declared.halves
 
@@ -104,7 +104,7 @@ def _shape_of(X: Any) -> tuple[int, ...]:  # noqa: N803
             try_="the shape (rows, features), (rows, height, width) or (rows, channels, height, width)",
         )
     if 0 in shape:
-        raise UsageError("SF-E177", "There are no rows to learn from.", try_="arrays with at least one row")
+        raise UsageError("SF-E176", "There are no rows to learn from.", try_="arrays with at least one row")
     return shape[1:]
 
 
@@ -117,7 +117,7 @@ def _to_tensor(values: Any) -> Tensor:
 def _require_finite(holds: Any) -> None:
     if not holds:
         raise UsageError(
-            "SF-E178",
+            "SF-N105",
             "Some values are missing or infinite, and no rule says what they count as.",
             try_='missing="indicator", or missing={"age": 40}',
         )
@@ -145,7 +145,7 @@ def read_labels(y: Any, rows: int, classes: Sequence[Any]) -> Tensor:
     places = encode_labels(_read_target(y, rows), classes)
     if (places < 0).any():
         raise UsageError(
-            "SF-E185",
+            "SF-E213",
             "Some labels are none of the declared classes.",
             try_="classes with every label that occurs, or rows without the others",
         )
@@ -165,7 +165,7 @@ def find_target_bounds(bounds: Any) -> tuple[float, float]:
     """Return the two declared bounds of a target."""
     if bounds is None:
         raise UsageError(
-            "SF-E105",
+            "SF-E101",
             "Declare the bounds of the target.",
             why="bounds measured on the data would reveal some of it",
             try_="target_bounds=(0, 100)",

@@ -41,7 +41,7 @@ def choose_network(model: str, is_image: bool, rows: int, epsilon: float) -> str
         return learnt if rows * epsilon >= many else fixed
     if model not in offered:
         raise UsageError(
-            "SF-E186",
+            "SF-E187",
             f"There is no such network for {'images' if is_image else 'tables'}.",
             try_="model=" + " or ".join(f'"{each}"' for each in ("auto", *offered)),
         )

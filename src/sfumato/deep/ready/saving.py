@@ -49,7 +49,7 @@ def save(estimator: Any, path: str | Path) -> None:
     try:
         text = np.frombuffer(json.dumps(body, allow_nan=False).encode(), dtype=np.uint8)
     except (TypeError, ValueError):
-        raise UsageError("SF-E109", "This model holds a value that cannot be saved.") from None
+        raise UsageError("SF-E108", "This model holds a value that cannot be saved.") from None
     weights = {f"weight:{name}": each.numpy() for name, each in estimator.module_.state_dict().items()}
     file = BytesIO()
     np.savez_compressed(file, allow_pickle=False, **{_MODEL: text}, **weights)

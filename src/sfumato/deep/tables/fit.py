@@ -245,7 +245,7 @@ def refuse_hostile(payer: Payer) -> None:
     """Refuse to run a module for someone who is not trusted."""
     if payer.slots is not None:
         raise PolicyError(
-            "SF-E181",
+            "SF-E132",
             "A hostile session trains no modules.",
             why="a module is a program that its author wrote, and it would run where the rows are",
             try_="an estimator of sf.learn, or an ordinary session for people who are trusted with the rows",
@@ -257,7 +257,7 @@ def _require_small(module: nn.Module) -> None:
     size = sum(each.numel() * each.element_size() for each in module.state_dict().values())
     if size > _MOST_BYTES:
         raise PolicyError(
-            "SF-E181",
+            "SF-E132",
             "The module has more weights than a ledger keeps.",
             most=f"{_MOST_BYTES >> 20} MiB",
             try_="a smaller module, or adapters beside frozen weights that everyone has",
@@ -267,7 +267,7 @@ def _require_small(module: nn.Module) -> None:
 def _require_target(target: str | None) -> str:
     if target is None:
         raise UsageError(
-            "SF-E181", "A module is trained towards a target.", try_='s.fit(trainer, …, target="ill")'
+            "SF-E132", "A module is trained towards a target.", try_='s.fit(trainer, …, target="ill")'
         )
     return target
 
@@ -282,13 +282,13 @@ def _require_sampling(trainer: Trainer, rows: RowSource) -> None:
         if whole or not replaced:
             return
         raise PolicyError(
-            "SF-E181",
+            "SF-E132",
             "Batches of a fixed size are drawn from a whole table.",
             why="how many rows satisfy a condition is not public",
             try_="the table without conditions",
         )
     raise PolicyError(
-        "SF-E181",
+        "SF-E132",
         f"Batches of '{trainer.sampling}' sampling are not offered for this table.",
         neighbours=rows.table.relation,
         try_=f'sampling="{priced}"',
@@ -300,7 +300,7 @@ def find_units(asked: int | None, rows: RowSource) -> int:
     known = rows.table.public_rows
     if asked is None and known is None:
         raise PolicyError(
-            "SF-E180",
+            "SF-E132",
             "About how many units the table has is not declared, so no sampling rate follows.",
             why="the number of rows is itself protected, and is never counted for this",
             try_="rows=10_000, from what is public about the table",
@@ -308,7 +308,7 @@ def find_units(asked: int | None, rows: RowSource) -> int:
     given = known if asked is None else parse_whole(asked, "rows")
     if known is not None and given != known:
         raise PolicyError(
-            "SF-E180",
+            "SF-E132",
             "The catalog declares another number of rows.",
             declared=f"{known:,}",
             try_=f"rows={known}",

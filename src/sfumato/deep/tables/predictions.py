@@ -85,7 +85,7 @@ class TrainedModule:
             first, other = self._module(made[0])[:half], self._module(mixed)[:half]
         if not torch.equal(first, other):
             raise UsageError(
-                "SF-E170",
+                "SF-E174",
                 "What the module says of a row depends on other rows.",
                 why="a row counts once, whatever the others are",
                 try_="layers that treat each row on its own, without random numbers in eval mode",
@@ -102,7 +102,7 @@ def read_trained(
     bounded, declared = declare_rows(trainer, rows, names, target) if names else (rows, None)
     if coding is None or declared is None or TableCoding.of(declared, coding.shape, coding.dtype) != coding:
         raise PolicyError(
-            "SF-E141",
+            "SF-E112",
             "A module is evaluated on columns like those it was trained on behind the curator.",
             try_="s.fit(trainer, …) before, and a table with the same declarations",
         )

@@ -85,7 +85,7 @@ def name_shortage() -> Iterator[None]:
         yield
     except duckdb.OutOfMemoryException:
         raise DiskError(
-            "SF-C222",
+            "SF-C223",
             "The table is too large to be prepared with the memory and disk that are there.",
             try_="free some of either, then the same call again",
         ) from None

@@ -63,7 +63,7 @@ def _refuse_rounded(connection: DuckDBPyConnection, end: str, name: str) -> None
     rounded = f"SELECT count(*) FROM ends WHERE abs(TRY_CAST({end} AS DOUBLE)) >= {EXACT_BELOW}"  # noqa: S608
     if connection.execute(rounded).fetchall() != [(0,)]:
         raise UsageError(
-            "SF-C207",
+            "SF-C205",
             f"The identifiers in '{name}' are floating-point numbers too large to tell nodes apart.",
             limit="2^53, about 16 digits",
             try_="read the column as integers or as text before it is rounded",

@@ -132,7 +132,7 @@ def import_library() -> Any:
         import psycopg
     except ImportError:
         raise missing_extra(
-            "postgres", "SF-C212", "A source in PostgreSQL needs the library psycopg."
+            "postgres", "SF-N113", "A source in PostgreSQL needs the library psycopg."
         ) from None
     return psycopg
 

@@ -74,14 +74,14 @@ def write_mirror(
         raise _missing_right(schema, reader) from None
     except psycopg.Error:
         raise PolicyError(
-            "SF-F112", "The database refused the mirror, so nothing was changed there.", try_="again later"
+            "SF-C209", "The database refused the mirror, so nothing was changed there.", try_="again later"
         ) from None
 
 
 def parse_mirror_address(address: Any) -> tuple[str, str]:
     """Return the database and the schema that an address names. The error does not show it."""
     if not is_address(address):
-        raise UsageError("SF-F110", "This is not the address of a schema in PostgreSQL.", accepted=FORM)
+        raise UsageError("SF-C201", "This is not the address of a schema in PostgreSQL.", accepted=FORM)
     dsn, schema = urldefrag(address)
     return dsn, unquote(schema) or DEFAULT_SCHEMA
 
@@ -96,7 +96,7 @@ def _require_own_schema(connection: Connection[Any], schema: str, lab: str) -> N
         connection.execute(_comment("SCHEMA", quote_name(schema), mark))
     elif found[0] != mark:
         raise PolicyError(
-            "SF-F111",
+            "SF-C110",
             "This schema is there already, and is no mirror of this lab.",
             why="a mirror replaces the tables of its schema, so it gets one of its own",
             try_="another name after #",
@@ -190,7 +190,7 @@ def _grant_reading(connection: Connection[Any], schema: str, reader: str) -> Non
 def _missing_right(schema: str, reader: str | None) -> PolicyError:
     role = "" if reader is None else f" CREATE ROLE {quote_name(reader)};"
     return PolicyError(
-        "SF-F113",
+        "SF-C210",
         "The role in the address may not do this, so nothing was changed.",
         needed="to create a schema, and the reader's role if there is none",
         try_=f"GRANT CREATE ON DATABASE … TO …;{role} then mirror {schema} again",

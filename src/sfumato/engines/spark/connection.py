@@ -55,7 +55,7 @@ def find_steward_session() -> SparkSession:
     except Exception:
         # Spark's own words name hosts and files.
         raise UsageError(
-            "SF-C218",
+            "SF-C209",
             "Spark does not start.",
             why="its Java, its settings or its server are not as it needs them",
             try_="pyspark.sql.SparkSession.builder.getOrCreate(), which shows what Spark says",
@@ -157,7 +157,7 @@ def _library() -> Any:
     try:
         return _quiet(_imported)
     except ImportError:
-        raise missing_extra("spark", "SF-C214", "A source in Spark needs the library pyspark.") from None
+        raise missing_extra("spark", "SF-N113", "A source in Spark needs the library pyspark.") from None
 
 
 def _imported() -> Any:

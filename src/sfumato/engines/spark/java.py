@@ -36,7 +36,7 @@ def require_java() -> None:
     java = _of_the_wheel()
     if java is None:
         raise UsageError(
-            "SF-C216",
+            "SF-C209",
             "Spark needs Java, and there is none." if found is None else "Spark needs a newer Java.",
             found=f"version {_read_version(found) or 'unknown: it does not run'}" if found else "none",
             needed=f"Java {_OLDEST} or newer, found by JAVA_HOME or on the PATH",

@@ -62,7 +62,7 @@ def hash_name(snapshot: str) -> str:
 def unreachable_folder() -> UsageError:
     """Return the refusal of a Spark that runs elsewhere and was not told where to keep snapshots."""
     return UsageError(
-        "SF-C215",
+        "SF-C211",
         "This Spark cannot reach the lab's folder: it runs on other machines.",
         needed="a schema for the snapshots, in a catalog that Spark knows",
         try_=f'spark.conf.set("{SETTING}", "catalog.schema")',

@@ -161,7 +161,7 @@ def require_no_choice(said: Schema, asked: str) -> None:
     """Refuse a bound that is to be chosen where nothing may be charged."""
     if list_choices(said):
         raise UsageError(
-            "SF-C236",
+            "SF-U104",
             f"{asked} charges nothing, so it cannot choose bounds.",
             why="a bound that is chosen from rows costs a part of the budget",
             try_="numbers in place of sf.choose(…), or lab.register, which charges for them",
@@ -187,7 +187,7 @@ def plan_choices(table: Table, choices: tuple[OpenChoice, ...]) -> ChoicePlan:
     """Return the priced counts that all bounds follow from, as one charge; from public facts alone."""
     if table.is_public:
         raise UsageError(
-            "SF-C237",
+            "SF-Q144",
             f"'{table.name}' is public: no one pays for choosing its bounds.",
             try_="numbers that you read off the table itself",
         )
@@ -273,7 +273,7 @@ def _require_servable(table: Table, plan: QuestionPlan, each: OpenChoice) -> Non
     if radius < units:
         return
     raise UsageError(
-        "SF-C234",
+        "SF-Q218",
         f"No candidate for {_name_choice(each)} can be chosen at this ε; nothing was charged.",
         why=f"each count of units would be off by {radius:,}, and there are at most {units:,}",
         try_="a larger epsilon, or a number",
@@ -283,7 +283,7 @@ def _require_servable(table: Table, plan: QuestionPlan, each: OpenChoice) -> Non
 def _hidden(table: Table, each: OpenChoice, counts: list[int]) -> PolicyError:
     """Return the refusal of a choice that the noise decided. It follows from released counts."""
     return PolicyError(
-        "SF-C235",
+        "SF-Q211",
         f"The noise hides which {_name_choice(each)} would suit '{table.name}'; nothing was registered.",
         charged="yes: the counts were released, and what was charged stays charged",
         why=f"no count of units stands out of the noise: {', '.join(map(str, counts))}",

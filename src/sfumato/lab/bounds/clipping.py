@@ -90,7 +90,7 @@ class AutoClip:
         refusal = _explain_refusal(query.question, spending)
         if refusal:
             raise UsageError(
-                "SF-Q229",
+                "SF-Q210",
                 'clip="auto" cannot be used for this query; nothing was charged.',
                 why=refusal,
                 try_='release(epsilon=1, clip="auto") of SELECT AVG(a - b) …, or a clip in SQL: '

@@ -72,7 +72,7 @@ class UnitTotals:
             if field.holds is None and scope.is_unit(name):
                 return name
         raise PolicyError(
-            "SF-Q212",
+            "SF-Q210",
             "The rows of this question do not name the unit that they belong to.",
             why="a subquery left its column out",
             try_="SELECT *, or the column of the unit, in the subquery",
@@ -90,7 +90,7 @@ def require_only_sum(question: Question) -> SumOf:
     found = find_only_sum(question)
     if found is None or question.levels:
         raise PolicyError(
-            "SF-Q213",
+            "SF-Q210",
             "Only a question for one SUM, without ROLLUP, can be clipped by unit.",
             try_="bounded(groups=1, rows=5) for counts and averages",
         )

@@ -132,7 +132,7 @@ class Tuning(Measure[PickedBounds]):
 def _read_epsilon(spending: Spending) -> Fraction:
     typed = {name: value for name, value in spending.items() if value is not None}
     if set(typed) != {"epsilon"}:
-        raise UsageError("SF-Q217", "Tuning is paid for with epsilon alone.", try_="tune(epsilon=0.05)")
+        raise UsageError("SF-N316", "Tuning is paid for with epsilon alone.", try_="tune(epsilon=0.05)")
     return parse_positive(typed["epsilon"], "epsilon")
 
 

@@ -25,7 +25,7 @@ def ranks_all_rows(question: Question) -> bool:
 def unbounded_ranks_error() -> PolicyError:
     """Return the refusal of such a quantile. Nothing was charged."""
     return PolicyError(
-        "SF-Q215",
+        "SF-Q210",
         "An upper quantile of all numbers of rows that a unit could have would be decided by noise.",
         why="a unit could have a million rows, and few units lie above the quantile",
         try_="LEAST(rows, 50) in place of rows",

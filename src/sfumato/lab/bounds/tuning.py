@@ -131,13 +131,13 @@ class TuningPlan:
         question, most = resolved.question, resolved.source.max_rows
         if question.bounds is not None:
             raise PolicyError(
-                "SF-Q216",
+                "SF-Q210",
                 "This question has bounds already, so none are picked for it.",
                 try_="tune(epsilon=…) without bounded(…)",
             )
         if question.levels or resolved.discovers_keys:
             raise PolicyError(
-                "SF-Q214",
+                "SF-Q210",
                 "A question is tuned if its groups are listed, on one level.",
                 try_="a column declared by sf.one_of, without ROLLUP",
             )

@@ -21,7 +21,7 @@ def require_publication_name(name: Any) -> str:
     if isinstance(name, str) and _NAME.fullmatch(name):
         return name
     raise UsageError(
-        "SF-F101",
+        "SF-C113",
         f"The name of a publication has at most {LONGEST_NAME} small letters, digits and _, a letter first.",
         try_="visits_by_ward",
     )

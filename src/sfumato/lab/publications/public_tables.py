@@ -99,7 +99,7 @@ def find_public_table(lab: LabAccess, name: str) -> PublicTable:
         if table.name == name:
             return table
     raise PolicyError(
-        "SF-F103", "Nothing is published under this name.", asked=name[:80], try_="/published lists the names"
+        "SF-U101", "Nothing is published under this name.", asked=name[:80], try_="/published lists the names"
     )
 
 

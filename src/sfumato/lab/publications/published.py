@@ -82,7 +82,7 @@ class Published:
         # The plan says how to read the answer, so it must be the very question that was published.
         if kept is None or plan.request != self.publication.request:
             raise PolicyError(
-                "SF-C134",
+                "SF-C135",
                 "The table has a new snapshot since this was published.",
                 why="what was promised about it then is needed to read the answer",
                 try_="ask the steward to publish it again",

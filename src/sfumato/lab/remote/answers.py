@@ -373,7 +373,7 @@ def read_answer(said: Mapping[str, Any], at_level: AtLevel, again: Again | None)
                 for each in said["parts"]
             }
     raise UsageError(
-        "SF-W162",
+        "SF-W157",
         "The server gives answers of a newer kind.",
         got=str(said.get("form")),
         try_="a newer sfumato",
@@ -383,7 +383,7 @@ def read_answer(said: Mapping[str, Any], at_level: AtLevel, again: Again | None)
 def no_other_level_error() -> UsageError:
     """Return the refusal of intervals that did not come with an answer."""
     return UsageError(
-        "SF-W173", "This answer has intervals at 95 % and at no other level.", try_="interval(0.95)"
+        "SF-N117", "This answer has intervals at 95 % and at no other level.", try_="interval(0.95)"
     )
 
 

@@ -83,6 +83,6 @@ def _find_type(name: str) -> pa.DataType:
     }
     if name not in kinds:
         raise UsageError(
-            "SF-W162", "The server gives answers of a newer kind.", got=name[:40], try_="a newer sfumato"
+            "SF-W157", "The server gives answers of a newer kind.", got=name[:40], try_="a newer sfumato"
         )
     return kinds[name]

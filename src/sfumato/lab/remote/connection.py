@@ -23,7 +23,7 @@ _BUSY = (429, 502, 503, 504)
 """Answers of a server, or of a proxy before it, that say to come again."""
 _PENDING = "SF-L107"
 """The first of two equal requests is still at work, or was cut off elsewhere after it was charged."""
-_LATER = ("SF-W108", "SF-W119", "SF-W157")
+_LATER = ("SF-W108", "SF-W108", "SF-W157")
 """Too many requests or questions at once; and what a proxy says while the server behind it is started."""
 _SOON = 5.0
 """Seconds for which a request is sent again that found the server ill."""
@@ -79,14 +79,14 @@ class Connection:
         parts = _split_address(url)
         if parts.scheme == "http" and not insecure and not _is_loopback(str(parts.hostname)):
             raise UsageError(
-                "SF-W150",
+                "SF-W130",
                 "A token would travel in the clear to another machine.",
                 address=f"http://{parts.hostname}",
                 try_="https://…, or insecure=True where the network itself is encrypted",
             )
         if not isinstance(token, str) or not _TOKEN.match(token):
             raise UsageError(
-                "SF-W158",
+                "SF-C201",
                 "This is no token.",
                 try_="the text that `sfumato user token` printed, without spaces",
             )
@@ -104,7 +104,7 @@ class Connection:
             written = json.dumps(body, allow_nan=False).encode()
         except (TypeError, ValueError):
             raise UsageError(
-                "SF-W152", "This cannot be sent to a server.", try_="numbers, texts, and lists of them"
+                "SF-W104", "This cannot be sent to a server.", try_="numbers, texts, and lists of them"
             ) from None
         return self.send("POST", path, written).read_json()
 
@@ -167,7 +167,7 @@ class Connection:
     def _lost_error(self, lost: Exception) -> UsageError:
         if isinstance(lost, ssl.SSLCertVerificationError):
             return UsageError(
-                "SF-W159",
+                "SF-W130",
                 "The server's certificate cannot be verified, so nothing was sent.",
                 why=str(lost.verify_message),
                 try_='certificates="ca.pem", where your organisation has an authority of its own',
@@ -196,7 +196,7 @@ def _split_address(url: str) -> Any:
         known = False
     if not known or parts.username or parts.query or parts.fragment or re.search(r"[\x00-\x20\x7f]", url):
         raise UsageError(
-            "SF-W161",
+            "SF-C201",
             "This is no address of a server.",
             try_='sf.connect("https://lab.example.org", token="…")',
         )

@@ -97,7 +97,7 @@ def decode_form(written: object) -> Any:
 def unreadable_error(what: str, **facts: str) -> UsageError:
     """Return the refusal of JSON that does not have a form that is known."""
     return UsageError(
-        "SF-W151",
+        "SF-W104",
         f"This is not {what} in a form that is known.",
         **facts,
         try_='{"aggregate": "mean", "arguments": ["cost"]}',
@@ -123,7 +123,7 @@ def _encode(value: Any) -> Any:
         case tuple():
             return [_encode(each) for each in value]
     raise UsageError(
-        "SF-W152",
+        "SF-W104",
         "This cannot be sent to a server.",
         got=type(value).__name__,
         try_="the same in SQL: s.sql(…)",

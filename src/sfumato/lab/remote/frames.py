@@ -165,7 +165,7 @@ class RemoteParts:
         """Return questions for some of the parts, each its own, such as {"A": parts["A"].count()}."""
         if not questions or not all(isinstance(each, RemoteQuery) for each in questions.values()):
             raise UsageError(
-                "SF-Q126", "Each part is given a question.", try_='parts.ask({"A": parts["A"].count()})'
+                "SF-Q127", "Each part is given a question.", try_='parts.ask({"A": parts["A"].count()})'
             )
         return self.frame._ask("ask", [[part, asked] for part, asked in questions.items()])
 
@@ -206,7 +206,7 @@ def encode_rows(table: object, asked: str) -> str | dict[str, Any]:
     if isinstance(table, str):
         return require_name(table)
     raise UsageError(
-        "SF-W156",
+        "SF-W104",
         f"{asked}() takes a table of this session: its name, or a frame of it.",
         got=type(table).__name__,
         try_='s.table("visits").where("age >= 18")',

@@ -181,7 +181,7 @@ def _digest(model: Any) -> str:
 
 def _not_fitted_here() -> UsageError:
     return UsageError(
-        "SF-W172",
+        "SF-E117",
         "Over HTTP, only models that this server has fitted are measured.",
         why="the server reads no model from elsewhere, and this one was fitted or changed in another place",
         try_="m = s.fit(…), then s.evaluate(m, …)",

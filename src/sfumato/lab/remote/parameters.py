@@ -69,7 +69,7 @@ def list_parameters_of(name: str) -> list[str]:
 def unknown_model_error(name: str) -> UsageError:
     """Return the refusal of what is not on the closed list."""
     return UsageError(
-        "SF-W153",
+        "SF-E117",
         "Only estimators and generators of a closed list are fitted over HTTP.",
         got=name[:60],
         known=", ".join(list_model_names()),
@@ -96,7 +96,7 @@ def encode_value(value: Any) -> Any:
         case dict():
             return {"pairs": [[encode_value(key), encode_value(each)] for key, each in value.items()]}
     raise UsageError(
-        "SF-W152",
+        "SF-W104",
         "This cannot be sent to a server.",
         got=type(value).__name__,
         try_="numbers, texts, and lists of them",
@@ -121,7 +121,7 @@ class _ModelReader:
         unknown = [str(each) for each in given if each not in known]
         if unknown:
             raise UsageError(
-                "SF-W154", f"{name} has no parameter '{unknown[0][:60]}'.", known=", ".join(known)
+                "SF-E187", f"{name} has no parameter '{unknown[0][:60]}'.", known=", ".join(known)
             )
         values = {each: self.read_value(value, levels - 1) for each, value in given.items()}
         try:
@@ -180,7 +180,7 @@ def _make_array(values: list[Any]) -> Any:
 
 def _unreadable() -> UsageError:
     return UsageError(
-        "SF-W155",
+        "SF-W104",
         "The parameters of this model are not in a form that is known.",
         try_='{"name": "LogisticRegression", "parameters": {"epsilon": 0.5}}',
     )

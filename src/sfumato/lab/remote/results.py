@@ -125,7 +125,7 @@ def require_result(said: Mapping[str, Any], *forms: str) -> Mapping[str, Any]:
     """Return the result of a job if it is of one of these forms."""
     if said.get("form") not in forms:
         raise UsageError(
-            "SF-W162",
+            "SF-W157",
             "The server gives answers of a newer kind.",
             got=str(said.get("form")),
             try_="a newer sfumato",

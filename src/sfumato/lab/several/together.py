@@ -124,7 +124,7 @@ def collect_queries(payer: Payer, questions: Any, parse: Any) -> TogetherQueries
             raise no_single_question_error()
         if each.payer != payer:
             raise UsageError(
-                "SF-Q227",
+                "SF-Q221",
                 "A question of another session is among these.",
                 why="one charge has one payer",
                 try_="ask all of them of one session",
@@ -135,7 +135,7 @@ def collect_queries(payer: Payer, questions: Any, parse: Any) -> TogetherQueries
 def no_single_question_error() -> UsageError:
     """Return the refusal of what is no single question."""
     return UsageError(
-        "SF-Q226",
+        "SF-Q221",
         "Only single questions are asked together.",
         why="a choice or a list has an answer of another kind",
         try_='s.ask_together([s.sql("SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward")])',

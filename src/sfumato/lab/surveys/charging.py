@@ -66,7 +66,7 @@ def release_round(
     kept = ledger.find_release(charge.request)
     if kept is None:
         raise LedgerError(
-            "SF-Y116",
+            "SF-L132",
             f"The ledger does not have the charge of round {number} of '{terms.name}'.",
             try_="the ledger that the lab had when the round was opened",
         )

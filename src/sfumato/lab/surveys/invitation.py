@@ -72,7 +72,7 @@ class Invitation:
     def result(self) -> SurveyResult:
         """Return the result, where the steward has made it public."""
         if not self.terms.public:
-            raise PolicyError("SF-Y119", "The result of this survey is for its steward.", try_="ask them")
+            raise PolicyError("SF-W103", "The result of this survey is for its steward.", try_="ask them")
         return Survey(self._folder, self._ledger, self.terms.name).result()
 
     def _find(self) -> FoundLink:
@@ -97,5 +97,5 @@ class Invitation:
 
 def _message_error(why: str) -> UsageError:
     return UsageError(
-        "SF-Y120", "This report cannot be counted.", why=why, try_="load the page again, and answer there"
+        "SF-N502", "This report cannot be counted.", why=why, try_="load the page again, and answer there"
     )

@@ -62,7 +62,7 @@ def parse_survey_epsilon(value: Number | str) -> Fraction:
         if level.name == value.strip():
             return level.epsilon
     raise UsageError(
-        "SF-Y109",
+        "SF-E187",
         "This is not one of the levels of privacy that have a name.",
         got=value[:40],
         levels=", ".join(f'"{level.name}"' for level in LEVELS),

@@ -43,7 +43,7 @@ class SurveyResult:
     def estimate(self) -> Estimate:
         """The estimate among those who answered, as sf.local makes it."""
         if not self.answers:
-            raise UsageError("SF-Y111", "Nobody has answered yet.", try_="wait for answers")
+            raise UsageError("SF-N606", "Nobody has answered yet.", try_="wait for answers")
         return Estimate(self.counts, self.terms.mechanism.truth, self.terms.mechanism.lie)
 
     @property
@@ -64,7 +64,7 @@ class SurveyResult:
         It assumes nothing about them: at one end none of them has this answer, at the other all have.
         """
         if not self.invited:
-            raise UsageError("SF-Y112", "Who was not reached by an open link is not known.", try_="interval")
+            raise UsageError("SF-U104", "Who was not reached by an open link is not known.", try_="interval")
         low, high = self.interval(choice, confidence)
         answered = self.answers / self.invited
         return low * answered, high * answered + (1 - answered)
@@ -126,7 +126,7 @@ class SurveyResult:
     def _place(self, choice: str) -> int:
         if choice not in self.terms.choices:
             raise UsageError(
-                "SF-Y110", "This is not one of the choices.", choices=", ".join(self.terms.choices)
+                "SF-N502", "This is not one of the choices.", choices=", ".join(self.terms.choices)
             )
         return self.terms.choices.index(choice)
 

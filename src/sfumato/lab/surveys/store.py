@@ -135,7 +135,7 @@ class SurveyStore:
             with self._read() as db:
                 found = _find(db, name)
         if found is None:
-            raise UsageError("SF-Y105", "There is no survey of this name.", try_="lab.surveys()")
+            raise UsageError("SF-U101", "There is no survey of this name.", try_="lab.surveys()")
         return found
 
     def list_names(self) -> tuple[str, ...]:
@@ -279,7 +279,7 @@ class SurveyStore:
                 db.close()
         except sqlite3.Error as problem:
             raise DiskError(
-                "SF-Y115",
+                "SF-C224",
                 "The file of surveys is busy, full, damaged or closed to this user; nothing was changed.",
                 try_="the same call again; then look at the disk and at surveys/surveys.sqlite",
             ) from problem
@@ -293,7 +293,7 @@ def draw_link() -> str:
 def unknown_link_error() -> UsageError:
     """Return the refusal of a link that leads to no survey: mistyped, withdrawn, or never made."""
     return UsageError(
-        "SF-Y106", "This link leads to no survey.", try_="the whole link as you got it, or ask for a new one"
+        "SF-U101", "This link leads to no survey.", try_="the whole link as you got it, or ask for a new one"
     )
 
 
@@ -323,13 +323,13 @@ def _find_link(db: sqlite3.Connection, link: str) -> FoundLink | None:
 
 def _exists_error(name: str) -> PolicyError:
     return PolicyError(
-        "SF-Y104", f"There is a survey '{name}' already.", try_=f'lab.survey("{name}"), or another name'
+        "SF-C110", f"There is a survey '{name}' already.", try_=f'lab.survey("{name}"), or another name'
     )
 
 
 def _not_open_error() -> PolicyError:
     return PolicyError(
-        "SF-Y107",
+        "SF-P124",
         "This round of the survey takes no answers.",
         why="it has not begun, or it is over",
         try_="load the page again",

@@ -96,11 +96,11 @@ class Survey:
                 number = newest.number + 1
             else:
                 raise PolicyError(
-                    "SF-Y108", f"Round {newest.number} is still open.", try_="survey.close() first"
+                    "SF-P124", f"Round {newest.number} is still open.", try_="survey.close() first"
                 )
             if number > self.terms.asks:
                 raise PolicyError(
-                    "SF-Y113",
+                    "SF-N604",
                     f"'{self.name}' has promised to ask at most {self.terms.asks} times.",
                     try_="a new survey, which is a new promise to the people who answer it",
                 )
@@ -114,7 +114,7 @@ class Survey:
             newest = self._record.newest
             if newest.state == "drafted":
                 raise PolicyError(
-                    "SF-Y107",
+                    "SF-P124",
                     "This round has not begun.",
                     try_="lab.create_survey with the same words, or survey.open_round()",
                 )
@@ -135,7 +135,7 @@ class Survey:
         found = self._store.read_round(self.name, number)
         if found is None:
             raise UsageError(
-                "SF-Y117", "There is no such round.", got=str(number), newest=str(record.newest.number)
+                "SF-U101", "There is no such round.", got=str(number), newest=str(record.newest.number)
             )
         counts = self._store.count_reports(record.terms, number)
         return SurveyResult(record.terms, number, found.state == "open", counts, self._invited(record, found))
@@ -144,7 +144,7 @@ class Survey:
         """Return what the ledger keeps of the newest round, once it is closed."""
         record = self._record
         if record.newest.state != "closed":
-            raise PolicyError("SF-Y108", f"Round {self.round} is still open.", try_="survey.close() first")
+            raise PolicyError("SF-P124", f"Round {self.round} is still open.", try_="survey.close() first")
         return self._release(record.newest)
 
     def to_dict(self) -> dict[str, Any]:
@@ -183,7 +183,7 @@ class Survey:
     def _require_invitations(self) -> None:
         if not self.terms.invited:
             raise PolicyError(
-                "SF-Y114", f"Anyone with its link answers '{self.name}'.", try_="survey.link is that link"
+                "SF-U104", f"Anyone with its link answers '{self.name}'.", try_="survey.link is that link"
             )
 
 
@@ -228,7 +228,7 @@ def _list_paths(links: tuple[str, ...]) -> tuple[str, ...]:
 
 def _too_many_error() -> UsageError:
     return UsageError(
-        "SF-Y118",
+        "SF-N101",
         f"A survey has at most {MOST_INVITATIONS:,} invitations.",
         try_="a survey without invitations=, which anyone with its link answers",
     )

@@ -150,7 +150,7 @@ def parse_terms(
 def _parse_name(name: Any) -> str:
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise UsageError(
-            "SF-Y100",
+            "SF-C113",
             "A survey's name has up to 60 letters, digits, - or _, and begins with a letter or digit.",
             try_='"smoking-2026"',
         )
@@ -162,7 +162,7 @@ def _parse_text(text: Any, what: str, longest: int) -> str:
     odd = any(unicodedata.category(each) in ("Cc", "Cf", "Co", "Cs", "Zl", "Zp") for each in clean)
     if not clean or len(clean) > longest or odd:
         raise UsageError(
-            "SF-Y101",
+            "SF-P113",
             f"A {what} is a text of 1 to {longest} characters, without control characters.",
             try_='question="Do you smoke?"',
         )
@@ -175,7 +175,7 @@ def _parse_choices(choices: Any) -> tuple[str, ...]:
         if len({each.casefold() for each in found}) == len(found):
             return found
     raise UsageError(
-        "SF-Y102",
+        "SF-C107",
         f"A survey has from 2 to {MOST_CHOICES} choices, all different.",
         try_='choices=["Never", "Sometimes", "Daily"]',
     )
@@ -185,7 +185,7 @@ def _parse_asks(asks: Any) -> int:
     rounds = parse_whole(asks, "asks")
     if rounds > MOST_ASKS:
         raise UsageError(
-            "SF-Y103", f"A survey has at most {MOST_ASKS} rounds.", got=str(rounds), try_="asks=1"
+            "SF-N101", f"A survey has at most {MOST_ASKS} rounds.", got=str(rounds), try_="asks=1"
         )
     return rounds
 

@@ -133,7 +133,7 @@ def check_publication(made: object, columns: Sequence[str], key: str | None) -> 
             try_='lab.publish(sf.synth.Marginals(epsilon=1, delta=1e-8), table="visits", columns=[…])',
         )
     if key is not None and key in columns:
-        raise UsageError("SF-E206", "The key has the name of a column.", got=key, try_='key="id"')
+        raise UsageError("SF-E110", "The key has the name of a column.", got=key, try_='key="id"')
 
 
 def require_kept(lab: LabAccess, fitted: Marginals) -> str:
@@ -141,7 +141,7 @@ def require_kept(lab: LabAccess, fitted: Marginals) -> str:
     plan = fitted.require_planned().plan
     if find_kept(lab.ledger, plan) is None:
         raise UsageError(
-            "SF-E233",
+            "SF-E260",
             "This synthesis was not fitted in this lab, so what it cost is not on its ledger.",
             try_='lab.publish(sf.synth.Marginals(epsilon=1, delta=1e-8), table="visits", columns=[…])',
         )

@@ -38,7 +38,7 @@ def combine_schema(said: Schema, file: str | Path | None) -> Schema:
         return said
     if said != Schema(None, {}, None, Neighbours.ADD_REMOVE, None):
         raise UsageError(
-            "SF-C129",
+            "SF-U104",
             "A schema says everything about a table, so nothing is said beside it.",
             try_='lab.register("visits", "visits.parquet", schema="visits.toml")',
         )
@@ -51,7 +51,7 @@ def require_rows_not_edges(table: Table) -> Preparation:
     if isinstance(preparation, Preparation):
         return preparation
     raise UsageError(
-        "SF-C143", f"'{table.name}' is a graph, and only tables of rows are checked.", try_="lab.register(…)"
+        "SF-C213", f"'{table.name}' is a graph, and only tables of rows are checked.", try_="lab.register(…)"
     )
 
 
@@ -63,7 +63,7 @@ def require_one_relation(contents: CatalogContents, table: Table) -> None:
     known = contents.relations.get(table.population, table.neighbours)
     if known is not table.neighbours and not table.is_public:
         raise PolicyError(
-            "SF-C128",
+            "SF-N303",
             f"The tables of {table.population} do not have the same neighbours.",
             known=known.value,
             got=table.neighbours.value,
@@ -81,7 +81,7 @@ def agree_on_budget(ledger: Ledger, table: Table, budget: Budget | None) -> Budg
         return _same_budget(ledger, account, budget)
     if not isinstance(budget, Budget):
         raise UsageError(
-            "SF-C103",
+            "SF-U104",
             f"Say how much may ever be learnt about one {table.population}.",
             **({} if budget is None else {"got": f"{type(budget).__name__}, which is no sf.Budget"}),
             try_="budget=sf.Budget(epsilon=4, delta=1e-7)",
@@ -134,7 +134,7 @@ def _same_budget(ledger: Ledger, account: str, budget: Budget | None) -> Budget:
     agreed = ledger.read_budget(account)
     if budget not in (None, agreed):
         raise PolicyError(
-            "SF-C120",
+            "SF-L201",
             "This population has a budget already, and it is fixed.",
             account=account,
             budget=repr(agreed),
@@ -146,7 +146,7 @@ def _same_budget(ledger: Ledger, account: str, budget: Budget | None) -> Budget:
 def _require_no_budget(table: Table, budget: Budget | None) -> None:
     if budget is not None:
         raise UsageError(
-            "SF-C130", f"'{table.name}' is public and has no budget.", try_="leave budget out, or name a unit"
+            "SF-U104", f"'{table.name}' is public and has no budget.", try_="leave budget out, or name a unit"
         )
 
 
@@ -155,6 +155,6 @@ def with_max_rows(table: Table, max_rows: int | BoundChoice) -> Unit:
     unit = table.unit
     if unit.column is None:
         raise UsageError(
-            "SF-C131", f"Each row of '{table.name}' stands for itself.", try_="leave max_rows out"
+            "SF-U104", f"Each row of '{table.name}' stands for itself.", try_="leave max_rows out"
         )
     return Unit(unit.column, max_rows, unit.of)

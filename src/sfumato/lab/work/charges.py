@@ -126,13 +126,13 @@ def parse_foreign_release(
     require_relation(neighbours)
     if not isinstance(about, str) or not about.strip() or len(about) > MAX_ABOUT:
         raise UsageError(
-            "SF-P101",
+            "SF-P113",
             f"Say what was released, in at most {MAX_ABOUT} characters.",
             try_='about="an Opacus run of March"',
         )
     if not isinstance(population, str) or not population or ":" in population:
         raise UsageError(
-            "SF-P102",
+            "SF-U104",
             "A charge names a population.",
             try_='population="patient_id", as lab.populations() says',
         )
@@ -161,7 +161,7 @@ def _rebuild(event: Any) -> Event:
     fields = require_event(event).to_dict()
     if len(canonical_json(fields)) > MAX_EVENT:
         raise UsageError(
-            "SF-P104",
+            "SF-L302",
             "The description of this event is too long for the ledger.",
             try_="sf.privacy.Repeated(event, times) for equal steps, or several charges",
         )
@@ -176,7 +176,7 @@ def _find_relation(contents: CatalogContents, asked: ForeignRelease) -> str:
         # A replacement removes one unit and adds one.
         advice = "sf.privacy.group(event, 2), with neighbours=sf.REPLACE_ONE"
         raise PolicyError(
-            "SF-P105",
+            "SF-N303",
             f"'{asked.population}' is counted for other neighbours than this release.",
             known=known.value,
             got=asked.neighbours.value,

@@ -131,7 +131,7 @@ def read_source(lab: LabAccess, publication: Any, title: str = "") -> PackageSou
     if isinstance(publication, PublishedTable):
         return _read_synthetic(lab, publication, title)
     raise UsageError(
-        "SF-P130",
+        "SF-E260",
         "Only an answer, a published question or a published synthetic table makes a package.",
         got=type(publication).__name__,
         try_='lab.package(lab.publish("SELECT …", epsilon=0.1), "readmissions.zip")',
@@ -142,7 +142,7 @@ def find_answer(question: Any, spending: Spending) -> Release:
     """Return the kept answer to a question at a spend. Nothing here can charge: it is found, or refused."""
     if not isinstance(question, Query):
         raise UsageError(
-            "SF-P134",
+            "SF-N117",
             "Only the answer to a single question is found again for a package.",
             try_="lab.package(release, target), with the release",
         )
@@ -150,7 +150,7 @@ def find_answer(question: Any, spending: Spending) -> Release:
     kept = find_kept(question.payer.lab.ledger, plan)
     if kept is None:
         raise PolicyError(
-            "SF-P133",
+            "SF-W168",
             "This question was not answered yet at this spend, and a package never charges.",
             why="or the table has a new snapshot since",
             try_="ask it first, at the same spend",
@@ -183,7 +183,7 @@ def _require_place(proofs: str) -> str:
     """Return an address or folder with a slash behind it; a card is Markdown, and no other text goes in."""
     if len(proofs) > 300 or not _PLACE.fullmatch(proofs):
         raise UsageError(
-            "SF-W203",
+            "SF-C201",
             "Proof notes are named by the address of a web page or by a folder.",
             try_='proofs="https://example.org/proofs/"',
         )
@@ -284,7 +284,7 @@ def _check_target(target: str | Path) -> Path:
     vacant = not path.exists() or (path.suffix != ".zip" and path.is_dir() and not any(path.iterdir()))
     if not path.name or not vacant or not path.parent.is_dir():
         raise UsageError(
-            "SF-P131",
+            "SF-U102",
             "A package is written to a new folder, or a new .zip file, in a folder that exists.",
             got=str(target)[:200],
             try_='"readmissions.zip"',

@@ -101,7 +101,7 @@ def plan_questions(payer: Payer, asked: Sequence[tuple[str, Any]], spending: Spe
     """Return what questions cost, each and together, for whoever pays."""
     if not asked:
         raise UsageError(
-            "SF-P135", "A plan needs at least one question.", try_='"SELECT COUNT(*) AS n FROM visits"'
+            "SF-Q221", "A plan needs at least one question.", try_='"SELECT COUNT(*) AS n FROM visits"'
         )
     planned: list[PlannedQuestion] = []
     costs: dict[str, Cost] = {}  # of each account

@@ -144,7 +144,7 @@ class RequestDesk:
         """Write down a request of an analyst, who need not have a quota yet."""
         if analyst is None:
             raise UsageError(
-                "SF-P120", "The steward grants budget and need not request it.", try_="lab.grant(…)"
+                "SF-W103", "The steward grants budget and need not request it.", try_="lab.grant(…)"
             )
         fields = {
             "analyst": require_analyst_name(analyst),
@@ -244,7 +244,7 @@ class RequestDesk:
             return None
         if planned["quotas"] or isinstance(tables, str):
             raise UsageError(
-                "SF-P125",
+                "SF-U104",
                 "tables= takes a list of names, for someone who has no quota yet.",
                 try_='lab.grant("ada", epsilon=1, tables=["visits"])',
             )
@@ -278,7 +278,7 @@ def _require_patience(own: Iterable[Fields], new: Fields) -> None:
     waiting = sum(each["state"] in (OPEN, GRANTING) for each in known)
     if waiting >= MAX_OPEN or sum(each["day"] == new["day"] for each in known) >= MAX_A_DAY:
         raise PolicyError(
-            "SF-P121",
+            "SF-W166",
             f"At most {MAX_OPEN} requests of '{new['analyst']}' may wait, and {MAX_A_DAY} be made in a day.",
             try_="s.requests()[0].withdraw(), or tomorrow",
         )
@@ -287,7 +287,7 @@ def _require_patience(own: Iterable[Fields], new: Fields) -> None:
 def _require_unanswered(fields: Fields | None, number: int) -> Fields:
     """Return a request that waits, or whose grant was begun and not finished."""
     if fields is None:
-        raise PolicyError("SF-P123", f"There is no request {number}.", try_="lab.requests()")
+        raise PolicyError("SF-U101", f"There is no request {number}.", try_="lab.requests()")
     if fields["state"] not in (OPEN, GRANTING):
         raise PolicyError(
             "SF-P124",

@@ -110,7 +110,7 @@ def _write(fields: Fields) -> str:
 
 def _unreadable_error(why: str) -> DiskError:
     return DiskError(
-        "SF-P190",
+        "SF-C224",
         "The file of requests for budget cannot be used.",
         file=FILE,
         why=why,

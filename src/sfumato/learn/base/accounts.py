@@ -50,7 +50,7 @@ class Account:
         self._path = Path(path).absolute()
         known = self._path.exists()
         if not known and epsilon is None:
-            raise UsageError("SF-E106", "A new account needs a budget.", try_="epsilon=4, delta=1e-6")
+            raise UsageError("SF-U104", "A new account needs a budget.", try_="epsilon=4, delta=1e-6")
         # A file that exists keeps the budget it was created with.
         self._ledger = SqliteLedger.open(self._path) if known else SqliteLedger.create(self._path)
         if epsilon is not None:

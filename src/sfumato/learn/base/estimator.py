@@ -241,7 +241,7 @@ class PrivateEstimator(PaidEstimator, ABC):
         if not isinstance(self.bounds, Mapping):
             if self.bounds is None:
                 raise UsageError(
-                    "SF-E151",
+                    "SF-E101",
                     "Rules for missing values need the bounds of features.",
                     try_='bounds={"age": (0, 110)}, missing={"age": "indicator"}',
                 )
@@ -311,7 +311,7 @@ def require_labels_of(labels: NDArray[Any], classes: Sequence[Any]) -> None:
 
 def _no_class_matches(given: str) -> UsageError:
     return UsageError(
-        "SF-E156",
+        "SF-E213",
         f"None of the declared classes is among {given}.",
         why="every row would be ignored, and the model would be made of noise alone",
         try_='classes as they are written in the target, such as classes=["no", "yes"]',

@@ -154,7 +154,7 @@ def _plain_scalar(value: Any) -> Any:
             return {"fraction": str(value)}
         case None | bool() | int() | float() | str():
             return value
-    raise UsageError("SF-E109", "This model holds a value that cannot be saved.", type=type(value).__name__)
+    raise UsageError("SF-E108", "This model holds a value that cannot be saved.", type=type(value).__name__)
 
 
 def _read(value: Any, arrays: dict[str, NDArray[Any]]) -> Any:

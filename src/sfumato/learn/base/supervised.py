@@ -78,7 +78,7 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):
     def _given(self, rows: NDArray[np.float64], target: Any) -> ArrayInput:
         if self.target_bounds is None:
             raise UsageError(
-                "SF-E105",
+                "SF-E101",
                 "Declare the bounds of the target.",
                 why="bounds measured on the data would reveal some of it",
                 try_="target_bounds=(0, 100)",

@@ -83,7 +83,7 @@ def find_loss(loss: Any) -> Loss:
     if loss == "huber":
         return huber()
     raise UsageError(
-        "SF-E130",
+        "SF-E187",
         "This loss is not known.",
         try_='loss="logistic", "huber", or sf.learn.Loss(name, value, derivative, lipschitz, smoothness)',
     )

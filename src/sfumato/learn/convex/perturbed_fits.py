@@ -47,7 +47,7 @@ def price_method(budget: FitBudget, method: str) -> FitBudget:
     if method == "gaussian":
         if budget.epsilon is None or not budget.delta:
             raise UsageError(
-                "SF-E134",
+                "SF-N316",
                 "Gaussian objective perturbation needs a delta.",
                 try_='epsilon=1.0, delta=1e-6, or method="objective"',
             )
@@ -56,7 +56,7 @@ def price_method(budget: FitBudget, method: str) -> FitBudget:
         return replace(counting, whole=ApproxDP(budget.epsilon, budget.delta), words=budget.words)
     if isinstance(budget.main, GaussianSpend):
         raise UsageError(
-            "SF-E134",
+            "SF-N316",
             "Output and objective perturbation cost pure ε and take no delta and no rho.",
             try_='epsilon=1.0 alone, or method="gaussian" with a delta',
         )
@@ -124,7 +124,7 @@ def plan_release(oracle: Oracle, loss: str, width: Any, penalty: float | None) -
     declared, budget = oracle.declared, oracle.budget
     if oracle.rows_per_unit > 1 or oracle.replaced:
         raise PolicyError(
-            "SF-E142",
+            "SF-E132",
             "Gaussian objective perturbation is proven for units of one row that are added or removed.",
             try_='rows_per_unit=1, or method="gradient"',
         )

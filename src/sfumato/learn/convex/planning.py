@@ -81,8 +81,8 @@ def rows_needed(
 def _noise_quantile(method: str, dimensions: int, chance: Any) -> float:
     """Return d·log(d/chance): half of what a Γ(d, 2) length exceeds with at most this chance."""
     if method not in _METHODS:
-        raise UsageError("SF-E131", "This method is not known.", try_=", ".join(map(repr, _METHODS)))
+        raise UsageError("SF-E187", "This method is not known.", try_=", ".join(map(repr, _METHODS)))
     size, rare = parse_whole(dimensions, "dimensions"), float(parse_positive(chance, "chance"))
     if rare >= 1:
-        raise UsageError("SF-E139", "A chance lies between 0 and 1.", try_="chance=0.05")
+        raise UsageError("SF-N101", "A chance lies between 0 and 1.", try_="chance=0.05")
     return size * math.log(size / rare)

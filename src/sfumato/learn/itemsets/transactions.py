@@ -29,7 +29,7 @@ def check_items(items: Any) -> list[Any]:
     names = list(items)
     if not names or len(set(names)) < len(names):
         raise UsageError(
-            "SF-E120",
+            "SF-E101",
             "items must name every possible item, each once.",
             try_='items=["tea", "jam"]',
         )
@@ -46,7 +46,7 @@ def encode_transactions(transactions: Iterable[Iterable[Any]], items: Sequence[A
     given = list(transactions)
     if given and all(isinstance(each, str | bytes) for each in given):
         raise UsageError(
-            "SF-E121",
+            "SF-E176",
             "A transaction is a list of items, not a text.",
             try_='fit([["tea", "jam"], ["tea"]])',
         )
@@ -73,7 +73,7 @@ def refuse_baskets(transactions: Any) -> None:
         texts = all(isinstance(item, str) for each in transactions for item in each)
         if len(lengths) > 1 or texts or isinstance(transactions[0], set | frozenset):
             raise UsageError(
-                "SF-E120",
+                "SF-E101",
                 "Lists of items need the list of all possible items.",
                 why="items collected from the data would reveal anyone who is the only one with an item",
                 try_='FrequentItemsets(items=["tea", "jam", …], …).fit(baskets)',

@@ -94,7 +94,7 @@ class ConvexClassifier(LinearClassifier):
     def _choose_method(self) -> str:
         """Choose by what is public: how the spend was typed."""
         if self.method not in _METHODS:
-            raise UsageError("SF-E131", "This method is not known.", try_=", ".join(map(repr, _METHODS)))
+            raise UsageError("SF-E187", "This method is not known.", try_=", ".join(map(repr, _METHODS)))
         if self.method != "auto":
             return str(self.method)
         # Descent learns more with a δ; with pure ε objective perturbation does, on own arrays.
@@ -199,7 +199,7 @@ class ConvexClassifier(LinearClassifier):
     def _penalty(self) -> float:
         found = 0.0 if self.penalty is None else float(parse_exact(self.penalty, "penalty"))
         if found < 0:
-            raise UsageError("SF-E133", "The penalty must not be negative.", try_="penalty=1.0")
+            raise UsageError("SF-N101", "The penalty must not be negative.", try_="penalty=1.0")
         return found
 
     def _rows_declared(self) -> float | None:
@@ -388,7 +388,7 @@ class ConvexERM(_MarginClassifier):
     def _loss_name(self) -> tuple[str, Any]:
         if self.loss not in ("logistic", "huber"):
             raise PolicyError(
-                "SF-E143",
+                "SF-E117",
                 "Behind the curator, Gaussian objective perturbation takes only losses that have a name.",
                 why="what a function computes is not known before it is called with rows",
                 try_='loss="huber", or method="gradient"',

@@ -152,7 +152,7 @@ class Boosting:
         if self.trees is not None:
             parse_whole(self.trees, "trees")
         if self.depth is not None and parse_whole(self.depth, "depth") > _DEEPEST:
-            raise UsageError("SF-E114", f"Trees are at most {_DEEPEST} levels deep.", try_="depth=4")
+            raise UsageError("SF-N101", f"Trees are at most {_DEEPEST} levels deep.", try_="depth=4")
         if self.learning_rate is not None:
             parse_exact(self.learning_rate, "learning_rate")
 
@@ -304,7 +304,7 @@ class Boosting:
         mine = [each for each in self.parts_ if each["additive"] and each["features"][0] == feature]
         if not mine:
             raise UsageError(
-                "SF-E116", "This feature has no shape of its own.", try_="additive=True when it is fitted"
+                "SF-E138", "This feature has no shape of its own.", try_="additive=True when it is fitted"
             )
         cuts = np.unique(np.concatenate([each["cuts"] for each in mine]))
         # One point below the first cut, and one at each cut, where the next bin begins.

@@ -91,7 +91,7 @@ class DecisionTree(PrivateClassifier):
     def _learn(self, oracle: Oracle) -> None:
         depth = parse_whole(self.max_depth, "max_depth")
         if depth > _DEEPEST:
-            raise UsageError("SF-E114", f"Trees are at most {_DEEPEST} levels deep.", try_="max_depth=5")
+            raise UsageError("SF-N101", f"Trees are at most {_DEEPEST} levels deep.", try_="max_depth=5")
         known = measure_spread(oracle, _SPREAD_SHARE)
         cuts = _place_cuts(oracle.declared, known)
         # Behind the curator a tree that was paid for before asks the same questions again, and no more.

@@ -31,4 +31,4 @@ class PostgresAddress:
             if address.startswith(("postgresql://", "postgres://")):
                 psycopg.conninfo.conninfo_to_dict(address)
                 return cls(address, schema or DEFAULT_SCHEMA)
-        raise UsageError("SF-L312", "This is not the address of a ledger.", accepted=_FORM) from None
+        raise UsageError("SF-C201", "This is not the address of a ledger.", accepted=_FORM) from None

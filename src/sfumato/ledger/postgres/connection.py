@@ -111,7 +111,7 @@ def import_psycopg() -> ModuleType:
         import psycopg
     except ImportError:
         raise missing_extra(
-            "postgres", "SF-L311", "A ledger in PostgreSQL needs the psycopg package."
+            "postgres", "SF-N113", "A ledger in PostgreSQL needs the psycopg package."
         ) from None
     return psycopg  # type: ignore[no-any-return,unused-ignore]
 

@@ -61,7 +61,7 @@ def require_durable_server(db: PostgresConnection) -> None:
     wrong = [f"{name} = {value}" for name, value in found.items() if value != _NEEDED[name]]
     if wrong:
         raise LedgerError(
-            "SF-L140",
+            "SF-C211",
             "This server does not keep what it confirms, so nothing is charged.",
             found=", ".join(wrong),
             needed=", ".join(f"{name} = {_NEEDED[name]}" for name in _NEEDED),
@@ -70,7 +70,7 @@ def require_durable_server(db: PostgresConnection) -> None:
     tables = [name for (name,) in unlogged.fetchall()]
     if tables:
         raise LedgerError(
-            "SF-L141",
+            "SF-C211",
             "Tables of the ledger are not written to the server's log, so a crash would empty them.",
             tables=", ".join(tables),
             try_=f"ALTER TABLE {tables[0]} SET LOGGED, as the owner of the schema",

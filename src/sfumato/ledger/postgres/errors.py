@@ -49,10 +49,10 @@ def _translate(psycopg: ModuleType, error: Any) -> LedgerError:
         return full_error()
     # Writers add rows under fresh numbers only, so a violated constraint means that a table was changed.
     if error.sqlstate in _DAMAGED or isinstance(error, psycopg.IntegrityError):
-        return LedgerError("SF-L102", "The ledger's tables are damaged, so nothing is answered.")
+        return LedgerError("SF-L101", "The ledger's tables are damaged, so nothing is answered.")
     if isinstance(error, psycopg.errors.InsufficientPrivilege):
         return LedgerError(
-            "SF-L120",
+            "SF-C210",
             "The server does not let this role do that to the ledger.",
             why="the role lacks a right, or the server's disk is read-only",
             try_="PostgresLedger.create(…, writer=…), which grants a role what it needs",

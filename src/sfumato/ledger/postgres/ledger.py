@@ -85,7 +85,7 @@ class PostgresLedger(StoredLedger):
     def _find_key(self) -> SigningKey:
         if self._key_file is None:
             raise UsageError(
-                "SF-L310",
+                "SF-L115",
                 "This ledger was opened without a key for receipts.",
                 try_="PostgresLedger.open(…, key=…)",
             )

@@ -44,7 +44,7 @@ def check_receipt(ledger: Ledger, text: str, key: SigningKey | None = None) -> C
     entry = ledger.find_entry(fields["head"])
     if entry is None:
         raise LedgerError(
-            "SF-L113",
+            "SF-L132",
             "The ledger lacks the entry of this receipt: an old copy was restored, or it is another ledger.",
             receipt=signed,
             try_="end every process that uses it, and restore the newest copy",
@@ -82,4 +82,4 @@ def _check_signature(read_key: Callable[[], str], fields: dict[str, Any]) -> str
 
 
 def _no_receipt_error() -> UsageError:
-    return UsageError("SF-L308", "This is not a receipt.", try_="sfumato ledger receipt --output FILE")
+    return UsageError("SF-L114", "This is not a receipt.", try_="sfumato ledger receipt --output FILE")

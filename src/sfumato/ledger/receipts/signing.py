@@ -102,7 +102,7 @@ class SigningKey:
             found = os.stat(self.path)
         except FileNotFoundError:
             raise LedgerError(
-                "SF-L123",
+                "SF-L115",
                 "The ledger's signing key is missing.",
                 try_="put its copy back; or sfumato ledger new-key, and tell everyone who knows the old one",
             ) from None
@@ -132,7 +132,7 @@ def _import_ed25519() -> ModuleType:
     try:
         from cryptography.hazmat.primitives.asymmetric import ed25519
     except ImportError:
-        raise missing_extra("receipts", "SF-L307", "Signatures need the cryptography package.") from None
+        raise missing_extra("receipts", "SF-N113", "Signatures need the cryptography package.") from None
     return ed25519  # type: ignore[no-any-return,unused-ignore]
 
 

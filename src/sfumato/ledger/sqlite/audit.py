@@ -71,7 +71,7 @@ class AuditedLedger(SqliteLedger):
 
     def _write(self, name: str, work: Callable[[Transaction], T], carry: object = None) -> T:
         raise LedgerError(
-            "SF-L133", "This ledger was opened for reading only.", try_="open it where it can be written"
+            "SF-L110", "This ledger was opened for reading only.", try_="open it where it can be written"
         )
 
     def _find_key(self) -> SigningKey:

@@ -121,7 +121,7 @@ def _require_newest(fresh: SqliteLedger, newest: str | None, proven: bool) -> No
 
 def _lacking_error() -> LedgerError:
     return LedgerError(
-        "SF-L116", "The present ledger holds entries that this copy lacks.", try_="a newer copy"
+        "SF-L132", "The present ledger holds entries that this copy lacks.", try_="a newer copy"
     )
 
 
@@ -133,7 +133,7 @@ def _in_use_error() -> LedgerError:
 
 def _unproven_error(command: str) -> LedgerError:
     return LedgerError(
-        "SF-L117",
+        "SF-L132",
         "Nothing shows that this copy holds everything that was spent.",
         try_=f"{command}, with the newest receipt that anyone has",
     )

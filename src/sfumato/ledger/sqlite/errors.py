@@ -45,5 +45,5 @@ def _translate(extended_code: int) -> LedgerError:
     if code == sqlite3.SQLITE_FULL:
         return full_error()
     if code in _DAMAGED:
-        return LedgerError("SF-L102", "The ledger's file is damaged, so nothing is answered.")
+        return LedgerError("SF-L101", "The ledger's file is damaged, so nothing is answered.")
     return unreadable_error()

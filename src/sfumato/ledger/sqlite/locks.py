@@ -28,7 +28,7 @@ def require_locks(path: str) -> None:
         os.close(first)
         os.close(second)
     raise LedgerError(
-        "SF-L134",
+        "SF-C211",
         "Locks do nothing on this file system, so nothing is answered.",
         why="two processes could each spend the whole budget",
         try_="keep the ledger on a local disk, or in PostgreSQL",

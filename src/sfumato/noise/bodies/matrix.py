@@ -61,7 +61,7 @@ class MatrixNoise(JointNoise):
         # Products have the square of a step for a step.
         if self.size > MOST_ENTRIES or not SMALLEST <= self.scale <= COMBINED**2:
             raise UsageError(
-                "SF-N631",
+                "SF-N201",
                 "Noise for this matrix cannot be drawn exactly.",
                 got=f"{self.size} entries, scale {format_number(self.scale)}",
                 allowed=f"up to {MOST_ENTRIES} entries, and a scale from 1/1000 to 2^80",

@@ -85,7 +85,7 @@ class JointNoise(ABC):
         values = parse_integers(exact)
         if not values.ndim or len(values) != self.sums:
             raise UsageError(
-                "SF-N628",
+                "SF-N203",
                 "The sums and the noise differ in number.",
                 got=f"shape {values.shape}",
                 expected=f"{self.sums} sums along the first axis",
@@ -181,7 +181,7 @@ def require_few(sums: int) -> None:
     """Refuse a cell of too many sums, before anything is charged or drawn."""
     if not 1 <= sums <= MOST_SUMS:
         raise UsageError(
-            "SF-N629",
+            "SF-N201",
             "Noise for this many sums together cannot be drawn exactly.",
             got=f"{sums} sums",
             allowed=f"from 1 to {MOST_SUMS}",

@@ -64,7 +64,7 @@ class SimplicesNoise(ShapedNoise):
     def __post_init__(self) -> None:
         if not all(parts in (1, 2) for parts in self.columns):
             raise UsageError(
-                "SF-N630",
+                "SF-N203",
                 "A column has one part, or two where its values may be missing.",
                 got=str(self.columns),
             )

@@ -66,7 +66,7 @@ class RunningSums:
             object.__setattr__(self, "horizon", parse_whole(self.horizon, "horizon"))
         if self.horizon is None and self.participations > 1:
             raise UsageError(
-                "SF-N601",
+                "SF-U104",
                 "A unit in several ticks is protected for a stated number of ticks only.",
                 try_="horizon=…, the most ticks that the stream will have",
             )
@@ -107,7 +107,7 @@ class RunningSums:
         """Return a stream that goes on after a checkpoint. Of all that were kept, only the newest may."""
         if np.finfo(np.longdouble).eps > kept.precision:
             raise UsageError(
-                "SF-N612",
+                "SF-S105",
                 "This machine computes less precisely than the one on which the stream was begun.",
                 why="what rounding may lose was priced there",
                 try_="a machine of the same kind",
@@ -226,7 +226,7 @@ def _choose_grid(plan: RunningSums) -> NoiseGrid:
     lost = _filter_error(plan) * numbers * float(plan.multiplier)
     if lost > 0.05:
         raise UsageError(
-            "SF-N602",
+            "SF-N201",
             "The filters of this stream are not precise enough for so much noise over so many ticks.",
             try_="a shorter horizon, a larger epsilon",
         )
@@ -294,7 +294,7 @@ class RunningNoise:
         rows = array.reshape(len(array), -1)
         if rows.shape[1] != self._plan.cells:
             raise UsageError(
-                "SF-N603",
+                "SF-N203",
                 "A tick of this stream has another number of cells.",
                 got=f"{rows.shape[1]}",
                 expected=f"{self._plan.cells}",
@@ -372,7 +372,7 @@ class RunningNoise:
 
 
 def _refused() -> PolicyError:
-    return PolicyError("SF-N605", "A stream in use cannot be copied, pickled or moved to another process.")
+    return PolicyError("SF-L303", "A stream in use cannot be copied, pickled or moved to another process.")
 
 
 def _multiply(factor: BufferedToeplitz, rows: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -338,7 +338,7 @@ def _shares(given: Sequence[Any]) -> tuple[Fraction, ...]:
     ascending = all(one < other for one, other in pairwise(shares))
     if not shares or not ascending or not 0 < shares[0] <= shares[-1] < 1 or common > FINEST:
         raise UsageError(
-            "SF-N504",
+            "SF-N101",
             "Shares must lie between 0 and 1, ascend, and not be too fine.",
             got=", ".join(str(share)[:20] for share in listed[:4]),
             try_="0.25, 0.5, 0.75",

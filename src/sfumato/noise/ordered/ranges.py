@@ -187,19 +187,19 @@ def _root_above(number: int) -> Fraction:
 def _cells(value: int) -> int:
     cells = parse_whole(value, "cells")
     if cells > MOST_CELLS:
-        raise UsageError("SF-N507", "A tree can have at most 2^22 cells.", got=str(cells))
+        raise UsageError("SF-N203", "A tree can have at most 2^22 cells.", got=str(cells))
     return cells
 
 
 def _branching(value: int) -> int:
     branching = parse_whole(value, "branching")
     if branching < 2:
-        raise UsageError("SF-N507", "The branching must be at least two.", got=str(branching))
+        raise UsageError("SF-N203", "The branching must be at least two.", got=str(branching))
     return branching
 
 
 def _inside(start: int, stop: int, cells: int) -> None:
     if not 0 <= start < stop <= cells:
         raise UsageError(
-            "SF-N506", "There is no such range.", got=f"{start} to {stop}"[:40], cells=f"0 to {cells}"
+            "SF-N203", "There is no such range.", got=f"{start} to {stop}"[:40], cells=f"0 to {cells}"
         )

@@ -51,7 +51,7 @@ class Experts:
     ) -> None:
         self.n, self.horizon = parse_whole(n, "n"), parse_whole(horizon, "horizon")
         if self.n < 2:
-            raise UsageError("SF-N625", "There must be at least two experts to choose from.", got=f"{self.n}")
+            raise UsageError("SF-E187", "There must be at least two experts to choose from.", got=f"{self.n}")
         facts = Facts(
             self.n,
             self.horizon,
@@ -83,7 +83,7 @@ class Experts:
             self._require_alive(1)
             if not self._waiting:
                 raise UsageError(
-                    "SF-N623",
+                    "SF-P124",
                     "No expert was chosen for these losses.",
                     try_="choose() first, once for every step",
                 )
@@ -164,7 +164,7 @@ class Experts:
         numbers = _parse_numbers(losses)
         if numbers.ndim != 2 or numbers.shape[1] != self.n or not len(numbers):
             raise UsageError(
-                "SF-N621",
+                "SF-N203",
                 "A step has one loss for each expert.",
                 got=f"shape {numbers.shape}",
                 expected=f"{self.n} numbers for each step",
@@ -179,7 +179,7 @@ class Experts:
             raise _refused_copy()
         if self._step + more > self.horizon:
             raise PolicyError(
-                "SF-N622",
+                "SF-N604",
                 "The game has reached its horizon.",
                 steps=f"{self.horizon:,}",
                 try_="new Experts, for a new charge",
@@ -187,12 +187,12 @@ class Experts:
 
     def _require_observed(self, losses: ArrayLike) -> NDArray[np.float64]:
         if not self._step:
-            raise UsageError("SF-N627", "No step is over yet.", try_="run(…)")
+            raise UsageError("SF-N606", "No step is over yet.", try_="run(…)")
         self._parse_losses(losses)
         numbers = _parse_numbers(losses)
         if len(numbers) != len(self.choices):
             raise UsageError(
-                "SF-N621",
+                "SF-N203",
                 "Regret is measured by the losses of all steps that are over.",
                 got=f"{len(numbers):,} steps",
                 expected=f"{len(self.choices):,} steps",
@@ -219,7 +219,7 @@ def _parse_assumption(losses: Any) -> str:
     if losses is None:
         return "oblivious"
     if losses not in LOSSES:
-        raise UsageError("SF-N625", "There is no such assumption on losses.", allowed=", ".join(LOSSES))
+        raise UsageError("SF-E187", "There is no such assumption on losses.", allowed=", ".join(LOSSES))
     return str(losses)
 
 
@@ -238,7 +238,7 @@ def _parse_numbers(losses: Any) -> NDArray[np.float64]:
 
 def _refused_losses(got: str) -> UsageError:
     return UsageError(
-        "SF-N620",
+        "SF-N101",
         "Losses are numbers between 0 and 1.",
         got=got,
         try_="scale them by bounds that are known beforehand",
@@ -246,4 +246,4 @@ def _refused_losses(got: str) -> UsageError:
 
 
 def _refused_copy() -> PolicyError:
-    return PolicyError("SF-N624", "Experts in use cannot be copied, pickled or moved to another process.")
+    return PolicyError("SF-L303", "Experts in use cannot be copied, pickled or moved to another process.")

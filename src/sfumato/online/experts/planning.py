@@ -59,7 +59,7 @@ class Facts:
 def plan_method(name: str, facts: Facts) -> Planned:
     """Return the method of this name for these facts, or with `auto` the one of least proven regret."""
     if name not in METHODS:
-        raise UsageError("SF-N625", "There is no such method.", got=name, allowed=", ".join(METHODS))
+        raise UsageError("SF-E187", "There is no such method.", got=name, allowed=", ".join(METHODS))
     if name == NON_PRIVATE:
         method = WeightedMajority.without_privacy(facts.experts, facts.horizon)
         return Planned(name, method, "asked for; NOT PRIVATE, for comparison only", "adaptive")
@@ -76,7 +76,7 @@ def _plan_private(name: str, facts: Facts) -> Planned:
 
 def _plan_one(name: str, facts: Facts) -> ExpertMethod:
     if name in ("source", "leader") and not facts.delta:
-        raise UsageError("SF-N626", "This method needs a delta above 0.", got=name, try_="delta=1e-6")
+        raise UsageError("SF-N316", "This method needs a delta above 0.", got=name, try_="delta=1e-6")
     kinds: dict[str, Callable[..., ExpertMethod]] = {
         "source": WeightedMajority.by_source,
         "weights": WeightedMajority.calibrated,

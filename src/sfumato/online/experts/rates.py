@@ -59,7 +59,7 @@ def require_within(event: Event, epsilon: Fraction, delta: Fraction) -> None:
         return
     if not delta or composed_epsilon(event, delta) > epsilon:
         raise UsageError(
-            "SF-N626", "This method has no setting that is private at this price.", try_='method="auto"'
+            "SF-N316", "This method has no setting that is private at this price.", try_='method="auto"'
         )
 
 

@@ -47,14 +47,14 @@ def check_classes(classes: Any) -> tuple[Any, ...]:
     """Return the declared classes in order, of which there are at least two."""
     if classes is None:
         raise UsageError(
-            "SF-E104",
+            "SF-E101",
             "Declare the classes before labels are read.",
             why="the labels that occur would reveal a row that is the only one with its label",
             try_="classes=[0, 1]",
         )
     listed = np.unique(np.asarray(classes))
     if len(listed) < 2 or listed.ndim != 1:
-        raise UsageError("SF-E104", "A classifier needs at least two classes.", try_="classes=[0, 1]")
+        raise UsageError("SF-E101", "A classifier needs at least two classes.", try_="classes=[0, 1]")
     return tuple(listed.tolist())
 
 
@@ -120,7 +120,7 @@ def check_categories(categories: Any, names: Sequence[Any]) -> list[list[Any]]:
         found = []
     if len(found) != features or not all(found):
         raise UsageError(
-            "SF-E115",
+            "SF-E101",
             "Declare which values each feature can have.",
             why="values collected from the data would reveal anyone who is the only one with a value",
             try_='categories=[["A", "B", "C"], 12]',

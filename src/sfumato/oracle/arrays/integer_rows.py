@@ -52,7 +52,7 @@ def check_bounds(bounds: Any, features: int) -> tuple[Floats, Floats]:
 
 def _bad_bounds() -> UsageError:
     return UsageError(
-        "SF-E102",
+        "SF-C104",
         "bounds must be two finite numbers, low below high, or two lists with one number for each feature.",
         try_="bounds=(-1, 1), or bounds=([0, 0], [110, 5000])",
     )

@@ -47,7 +47,7 @@ class BestOf(Event):
         object.__setattr__(self, "tail", tail)
         if not 0 < self.stop < 1 or type(tail) is not int or tail not in (0, 1) or event.side_delta():
             raise UsageError(
-                "SF-N325",
+                "SF-N309",
                 "There is no proven price for this search.",
                 try_="sf.privacy.BestOf(sf.privacy.Gaussian(5), 0.1), each run with no δ of its own",
             )

@@ -176,7 +176,7 @@ def _parse_points(points: Any, parse: Callable[[Any, Any], Point], example: str)
         found.clear()
     if not 1 <= len(found) <= MOST_POINTS:
         raise UsageError(
-            "SF-U107",
+            "SF-N308",
             f"A claim is a list of 1 to {MOST_POINTS} pairs of numbers.",
             try_=f"sf.privacy.{example}",
         )
@@ -186,12 +186,12 @@ def _parse_points(points: Any, parse: Callable[[Any, Any], Point], example: str)
 def _parse_order(order: Any, value: Any) -> Point:
     exact = parse_exact(order, "order")
     if exact <= 1:
-        raise UsageError("SF-N324", "A Rényi order must be a finite number above 1.", got=str(order)[:40])
+        raise UsageError("SF-N101", "A Rényi order must be a finite number above 1.", got=str(order)[:40])
     return exact, parse_nonnegative(value, "divergence")
 
 
 def _parse_stated(epsilon: Any, delta: Any) -> Point:
     exact = parse_nonnegative(epsilon, "epsilon")
     if exact > LARGEST_EPSILON:
-        raise UsageError("SF-N314", "An ε of this claim is too large.", most=str(LARGEST_EPSILON))
+        raise UsageError("SF-N312", "An ε of this claim is too large.", most=str(LARGEST_EPSILON))
     return exact, parse_probability(delta, "delta")

@@ -67,7 +67,7 @@ class Event(ABC):
         It is infinite where nothing is known.
         """
         if not 1 < order < math.inf:
-            raise UsageError("SF-N324", "A Rényi order must be a finite number above 1.", got=str(order))
+            raise UsageError("SF-N101", "A Rényi order must be a finite number above 1.", got=str(order))
         found = self.curve()(order)
         return found if found < NO_BOUND else math.inf
 

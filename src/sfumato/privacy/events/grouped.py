@@ -68,7 +68,7 @@ def _group(event: Event, k: int) -> Event:
     epsilon = event.pure()
     if epsilon is None or event.side_delta():
         raise UsageError(
-            "SF-N306",
+            "SF-N309",
             "There is no proven group price for this event.",
             got=event.tag,
             try_="make the group one unit with a joint contribution bound",

@@ -168,7 +168,7 @@ def _log_rest(rate: Fraction, part: float = 1.0) -> float:
 def _rate(rate: Number) -> Fraction:
     chance = parse_exact(rate, "rate")
     if not 1 <= chance * LARGEST <= LARGEST:
-        raise UsageError("SF-N310", "A sampling rate must be above 0 and at most 1.", got=str(rate)[:40])
+        raise UsageError("SF-N101", "A sampling rate must be above 0 and at most 1.", got=str(rate)[:40])
     return chance
 
 

@@ -200,7 +200,7 @@ class RandomizedAnswer(Event):
         object.__setattr__(self, "epsilon", parse_nonnegative(epsilon, "epsilon"))
         object.__setattr__(self, "values", parse_whole(values, "values"))
         if self.values < 2:
-            raise UsageError("SF-N304", "Randomized response needs at least two possible answers.")
+            raise UsageError("SF-N101", "Randomized response needs at least two possible answers.")
 
     @classmethod
     def truthful(cls, chance: Number, values: int = 2) -> RandomizedAnswer:
@@ -211,7 +211,7 @@ class RandomizedAnswer(Event):
         truth = parse_exact(chance, "chance")
         if not 1 <= values * truth < values:
             raise UsageError(
-                "SF-N305",
+                "SF-N101",
                 "The probability of a truthful answer must be at least 1/values and below 1.",
                 got=str(chance),
             )

@@ -177,7 +177,7 @@ def _parse_moves(moves: Any) -> Moves:
         found.clear()
     if not found:
         raise UsageError(
-            "SF-N330",
+            "SF-N308",
             "Moves must be pairs of a distance and a number of cells.",
             try_="sf.privacy.SpreadLaplace(10, ((1, 20),)), where one unit is in 20 cells",
         )

@@ -37,7 +37,7 @@ def _event(fields: Any, depth: int) -> Event:
     tag = fields.get("event") if isinstance(fields, dict) and depth else None
     kind = EVENTS.get(tag) if isinstance(tag, str) else None
     if kind is None:
-        raise UsageError("SF-N307", "This is not the canonical form of an event.", known=", ".join(EVENTS))
+        raise UsageError("SF-N308", "This is not the canonical form of an event.", known=", ".join(EVENTS))
     try:
         event = kind(**{_FIELDS.get(name, name): _value(part, depth) for name, part in _rest(fields)})
     except (TypeError, AttributeError) as error:

@@ -195,7 +195,7 @@ def _single(event: Event, grid: LossGrid) -> LossPair:
 
 def _refuse(event: Event) -> NoReturn:
     raise UsageError(
-        "SF-N311",
+        "SF-N309",
         "There is no proven loss distribution for this event.",
         got=event.tag,
         try_="sf.privacy.renyi_epsilon(events, delta)",
@@ -335,7 +335,7 @@ def _one_way(noise: str, scale: float, rate: float, grid: LossGrid, way: str) ->
 def _require_narrow(epsilon: Fraction) -> None:
     if epsilon > WIDEST:
         raise UsageError(
-            "SF-N314", "An event's ε is too large to be composed.", most=format_number(WIDEST, 6)
+            "SF-N312", "An event's ε is too large to be composed.", most=format_number(WIDEST, 6)
         )
 
 

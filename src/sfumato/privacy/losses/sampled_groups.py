@@ -64,7 +64,7 @@ def _read_run(event: Event) -> tuple[float, Fraction, int]:
         case Gaussian(sigma):
             return float(sigma), Fraction(1), 1
     raise UsageError(
-        "SF-N311",
+        "SF-N309",
         "Groups of units are priced for runs of Gaussian steps on Poisson samples.",
         got=event.tag,
         try_="Repeated(Sampled(Gaussian(sigma), rate), steps)",

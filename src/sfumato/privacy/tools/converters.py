@@ -234,4 +234,4 @@ def _round_down(value: Fraction) -> float:
 
 
 def _unknown(got: str, known: str) -> UsageError:
-    return UsageError("SF-U110", "There is no such event on the other side.", got=got, known=known)
+    return UsageError("SF-N309", "There is no such event on the other side.", got=got, known=known)

@@ -72,7 +72,7 @@ class Wish:
     ) -> None:
         if noise is not None and noise not in KINDS:
             raise UsageError(
-                "SF-U108", "There is no such noise to plan with.", got=str(noise)[:40], known=", ".join(KINDS)
+                "SF-E187", "There is no such noise to plan with.", got=str(noise)[:40], known=", ".join(KINDS)
             )
         object.__setattr__(self, "sensitivity", parse_positive(sensitivity, "sensitivity"))
         object.__setattr__(self, "weight", parse_positive(weight, "weight"))
@@ -193,7 +193,7 @@ def plan(wishes: Iterable[Wish | Number], budget: Budget, spent: Cost = NOTHING)
     plans = [found for shape in shapes if (found := shape.fit(limits, spent)) is not None]
     if not plans:
         raise BudgetError(
-            "SF-B110",
+            "SF-B101",
             "Nothing that is left of this budget pays for these numbers.",
             try_="a budget with a larger epsilon, or with a delta for Gaussian noise",
         )
@@ -205,13 +205,13 @@ def _parse_wishes(wishes: Iterable[Wish | Number]) -> list[Wish]:
     found = [each if isinstance(each, Wish) else Wish(each) for each in wishes]
     if not 1 <= len(found) <= MOST_WISHES or len(set(found)) > MOST_DIFFERENT:
         raise UsageError(
-            "SF-U109",
+            "SF-N203",
             f"A plan is for 1 to {MOST_WISHES:,} numbers with at most {MOST_DIFFERENT} different wishes.",
             try_="sf.privacy.plan([1, 1, 10], budget=sf.Budget(1))",
         )
     if len({each.error is None for each in found}) > 1:
         raise UsageError(
-            "SF-U109",
+            "SF-N203",
             "Either all numbers of a plan have a wanted error, or none has.",
             try_="sf.privacy.Wish(1, weight=4) beside others without an error",
         )

@@ -47,7 +47,7 @@ class Profile:
         last = self.epsilon(rarest) if 0 < rarest < 1 else math.inf
         if not math.isfinite(last):
             raise UsageError(
-                "SF-U111",
+                "SF-N312",
                 "This run has no finite ε at so small a δ.",
                 try_="profile(events).points(least=1e-3)",
             )

@@ -37,7 +37,7 @@ def expect_error(body: AtLevelBody, visitor: Asker, context: Context) -> dict[st
     """Return the expected error of a question at a confidence. Nothing is read, and nothing is spent."""
     quote = find_question(open_session(context, visitor), body.question).quote(**parse_spending(body.spend))
     if not hasattr(quote, "error"):
-        raise UsageError("SF-W170", "Only a single question has an expected error at another confidence.")
+        raise UsageError("SF-E138", "Only a single question has an expected error at another confidence.")
     return {"expected_error": write_plain(quote.error(body.confidence))}
 
 
@@ -49,7 +49,7 @@ def read_intervals(body: AtLevelBody, visitor: Asker, context: Context) -> dict[
     if isinstance(answer, tuple) and body.place is not None and body.place < len(answer):
         answer = answer[body.place]
     if not isinstance(answer, Release):
-        raise UsageError("SF-W170", "Only a single question has intervals at another confidence.")
+        raise UsageError("SF-E138", "Only a single question has intervals at another confidence.")
     ends = (answer.all_groups() if body.all_groups else answer).interval(body.confidence)
     return {"interval": write_plain(ends.to_pydict()), "interval_types": write_types(ends)}
 

@@ -35,7 +35,7 @@ def make_package(body: PackageBody, visitor: Asker, context: Context) -> Respons
     release = _find_release(context, visitor, body.entry)
     if release.receipt.entry != body.entry:
         raise UsageError(
-            "SF-P134",
+            "SF-N117",
             "An answer that was refined is packed from the release itself, in Python.",
             try_="lab.package",
         )

@@ -78,7 +78,7 @@ def publish_synthetic(
 ) -> dict[str, Any]:
     """Publish rows of a generator, for nothing, or a twin, which is charged for if it has a price."""
     if (body.job is None) == (body.table is None):
-        raise UsageError("SF-W202", "Name a job or a table, and not both.", try_='{"table": "visits"}')
+        raise UsageError("SF-U104", "Name a job or a table, and not both.", try_='{"table": "visits"}')
     if body.job is not None:
         made = publishing.publish_generator(context, visitor, body.job, body.rows, body.name)
     else:

@@ -80,4 +80,4 @@ def withdraw_request(number: Number, visitor: Analyst, context: Context) -> dict
     for each in context.lab.request_desk.list_sent(visitor.name):
         if each.number == number:
             return each.withdraw().to_dict()
-    raise PolicyError("SF-P123", f"There is no request {number} of yours.", try_="GET /api/requests")
+    raise PolicyError("SF-U101", f"There is no request {number} of yours.", try_="GET /api/requests")

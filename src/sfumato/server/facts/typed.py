@@ -39,4 +39,4 @@ def split_names(typed: str) -> list[str]:
 
 def wrong_field_error(name: str, example: str) -> UsageError:
     """Return the refusal of a field that is empty or cannot be read."""
-    return UsageError("SF-W192", f"{name}: this is empty or cannot be read.", try_=example)
+    return UsageError("SF-W183", f"{name}: this is empty or cannot be read.", try_=example)

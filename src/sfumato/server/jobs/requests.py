@@ -60,7 +60,7 @@ def find_file(context: ServerContext, visitor: Visitor, id_: str, name: str) -> 
     path = context.jobs.make_path(job.id, name)
     if job.state is not JobState.DONE or not path.is_file():
         raise PolicyError(
-            "SF-W169", "There is no such file of this job.", state=job.state.value, try_="a job that is done"
+            "SF-U101", "There is no such file of this job.", state=job.state.value, try_="a job that is done"
         )
     return path
 

@@ -128,7 +128,7 @@ class JobStore:
                     values,
                 )
             elif known[0] != digest:
-                raise PolicyError("SF-W163", "This key was used for another job.", try_="a new key")
+                raise PolicyError("SF-L204", "This key was used for another job.", try_="a new key")
         for path in (each for id_ in old for each in self.folder.glob(f"{id_}.*")):
             path.unlink(missing_ok=True)
         return self._find("owner = ? AND key = ?", (owner, key))[0]
@@ -137,7 +137,7 @@ class JobStore:
         """Return a job of a person; without a person, of anyone. Jobs of others are not there."""
         found = self._find("id = ? AND (? IS NULL OR owner = ?)", (id_, owner, owner))
         if not found:
-            raise PolicyError("SF-W164", "There is no such job of yours.", try_="GET /api/jobs")
+            raise PolicyError("SF-U101", "There is no such job of yours.", try_="GET /api/jobs")
         return found[0]
 
     def cancel_job(self, id_: str, owner: str | None) -> ServerJob:
@@ -256,7 +256,7 @@ class JobStore:
                 (*values, id_, worker),
             ).rowcount
         if not changed:
-            raise PolicyError("SF-W164", "This job is not run by this process any more.", try_="nothing")
+            raise PolicyError("SF-U101", "This job is not run by this process any more.", try_="nothing")
 
     def _find(self, where: str, values: tuple[Any, ...]) -> tuple[ServerJob, ...]:
         rows = self._store.read_rows(f"SELECT {_COLUMNS} FROM jobs WHERE {where}", values)  # noqa: S608  texts of ours
@@ -275,8 +275,8 @@ def cut_off_error() -> SealedError:
 def cancelled_error(*, begun: bool) -> PolicyError:
     """Return what is said of a job that its owner ended."""
     if begun:
-        return PolicyError("SF-W193", "The job was cancelled. What it had charged stays charged.")
-    return PolicyError("SF-W193", "The job was cancelled before it began; nothing was charged.")
+        return PolicyError("SF-W165", "The job was cancelled. What it had charged stays charged.")
+    return PolicyError("SF-W165", "The job was cancelled before it began; nothing was charged.")
 
 
 def write_cut_off() -> dict[str, Any]:

@@ -71,7 +71,7 @@ def find_fit(store: JobStore, id_: str, owner: str | None) -> ServerJob:
     job = store.find_job(id_, owner)
     if job.kind != "fit" or job.state is not JobState.DONE:
         raise PolicyError(
-            "SF-W169", "There is no model in this job.", state=job.state.value, try_="a fit that is done"
+            "SF-U101", "There is no model in this job.", state=job.state.value, try_="a fit that is done"
         )
     return job
 
@@ -114,7 +114,7 @@ def _sample(work: JobWork) -> dict[str, Any]:
     try:
         drawn = generator.sample(work.body["rows"], **arguments)
     except TypeError:
-        raise UsageError("SF-W170", "This generator does not draw rows with these arguments.") from None
+        raise UsageError("SF-E138", "This generator does not draw rows with these arguments.") from None
     shape = None
     if isinstance(drawn, tuple):
         rows, labels = drawn
@@ -143,7 +143,7 @@ def _evaluate(work: JobWork) -> dict[str, Any]:
 
     fitted = find_fit(work.store, work.body["model"], work.job.owner)
     if fitted.outcome is None or fitted.outcome["form"] != "estimator":
-        raise PolicyError("SF-W169", "There is no model in this job.", try_="a fit of an estimator")
+        raise PolicyError("SF-U101", "There is no model in this job.", try_="a fit of an estimator")
     model = load(work.store.make_path(fitted.id, MODEL_FILE))
     names = (*_SPEND, "target", "split", "confidence", "bins")
     return write_evaluation(work.session.evaluate(model, **_rows_and(work, names)))

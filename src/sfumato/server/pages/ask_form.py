@@ -58,7 +58,7 @@ class AskForm:
     def read_question(self) -> QuestionBody:
         """Return the question."""
         if not self.sql.strip():
-            raise UsageError("SF-W181", "There is no question yet.", try_="SELECT COUNT(*) AS n FROM a table")
+            raise UsageError("SF-W183", "There is no question yet.", try_="SELECT COUNT(*) AS n FROM a table")
         bounded = None
         if self.groups.strip() or self.rows.strip():
             limits = {"groups": _parse_whole("groups", self.groups), "rows": _parse_whole("rows", self.rows)}
@@ -73,7 +73,7 @@ class AskForm:
                 sql=self.sql, bounded=bounded, tuned=self.read_tuned(), table=None, steps=None
             )
         except ValidationError:
-            raise UsageError("SF-W182", "The question is too long.", most="20,000 characters") from None
+            raise UsageError("SF-W183", "The question is too long.", most="20,000 characters") from None
 
     def read_tuned(self) -> TunedBody | None:
         """Return what picking bounds costs, and for which ε of the question; None where none are picked."""

@@ -71,16 +71,16 @@ def _write_value(typed: str, kind: str) -> str:
     if kind == "boolean":
         return "TRUE" if text.lower() in ("true", "yes", "1") else "FALSE"
     if len(text) > _LONGEST:
-        raise UsageError("SF-W182", "The text of the condition is too long.", most=f"{_LONGEST} characters")
+        raise UsageError("SF-W183", "The text of the condition is too long.", most=f"{_LONGEST} characters")
     literal = "'" + text.replace("'", "''") + "'"
     return {"date": f"DATE {literal}", "timestamp": f"TIMESTAMP {literal}"}.get(kind, literal)
 
 
 def _require(name: str, known: dict[str, ColumnDescription]) -> str:
     if name not in known:
-        raise UsageError("SF-W184", "The table has no such column.", got=name[:80], known=", ".join(known))
+        raise UsageError("SF-W183", "The table has no such column.", got=name[:80], known=", ".join(known))
     return name
 
 
 def _choice_error(field: str, got: str) -> UsageError:
-    return UsageError("SF-W184", "This is not one of the choices.", field=field, got=got[:80])
+    return UsageError("SF-W183", "This is not one of the choices.", field=field, got=got[:80])

@@ -32,7 +32,7 @@ def enter_by_link(
     if person is None:
         context.rates.count_wrong_token(address)
         raise PolicyError(
-            "SF-P150",
+            "SF-W180",
             "This link was used before, is too old, or came from another site.",
             try_="/login, with a token or a password",
         )

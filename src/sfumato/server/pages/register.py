@@ -40,7 +40,7 @@ async def read_file(request: Request, _: Steward) -> AsyncIterator[UploadFile]:
     async with request.form() as form:
         file = form.get("file")
         if not isinstance(file, UploadFile):
-            raise UsageError("SF-W121", "A table is sent as Parquet or as CSV.", try_="choose a file")
+            raise UsageError("SF-W104", "A table is sent as Parquet or as CSV.", try_="choose a file")
         yield file
 
 

@@ -81,7 +81,7 @@ def download(
         "receipt.json": ("application/json", _write_receipt),
     }
     if name not in writers:
-        raise PolicyError("SF-W106", "There is nothing at this address.", known=", ".join(writers))
+        raise PolicyError("SF-U101", "There is nothing at this address.", known=", ".join(writers))
     kind, write = writers[name]
     headers = {"Content-Disposition": f'attachment; filename="sfumato-{entry}-{name}"'}
     return Response(write(kept.answer), media_type=kind, headers=headers)
@@ -93,7 +93,7 @@ def make_answer_table(answer: dict[str, Any]) -> Any:
 
     columns, ends = answer.get("columns"), answer.get("interval") or {}
     if not columns:
-        raise UsageError("SF-W185", "This answer is not a table.", try_="download it as JSON")
+        raise UsageError("SF-N117", "This answer is not a table.", try_="download it as JSON")
     beside: dict[str, list[Any]] = {}
     for name, column in columns.items():
         beside[name] = column

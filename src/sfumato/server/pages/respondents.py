@@ -53,7 +53,7 @@ def take_report_by_hand(
     try:
         if not invitation.terms.is_fair_coin:
             raise UsageError(
-                "SF-Y121",
+                "SF-U104",
                 "Only the fair coin can be tossed by hand.",
                 try_="a browser with JavaScript, which tosses for you",
             )

@@ -23,7 +23,7 @@ _FOR_EVER = {"Cache-Control": "public, max-age=31536000, immutable"}
 def send_static_file(name: str, _: Annotated[Visitor, Depends(allow(Role.PUBLIC))]) -> FileResponse:
     """Return one of the files."""
     if name not in list_static_files():
-        raise PolicyError("SF-W106", "There is nothing at this address.", try_="/")
+        raise PolicyError("SF-U101", "There is nothing at this address.", try_="/")
     path = STATIC / name
     return FileResponse(path, media_type=_TYPES[path.suffix], headers=_FOR_EVER)
 

@@ -33,7 +33,7 @@ def find_synthetic_file(context: ServerContext, name: str) -> Path:
         if isinstance(each, PublishedTable) and each.name == name:
             return each.path.with_suffix(".parquet")
     raise PolicyError(
-        "SF-W174", "No synthetic table of this name is published.", try_="GET /api/publications"
+        "SF-U101", "No synthetic table of this name is published.", try_="GET /api/publications"
     )
 
 

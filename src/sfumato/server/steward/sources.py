@@ -46,7 +46,7 @@ class UploadedTable:
 
     def __init__(self, context: ServerContext, format_: str) -> None:
         if format_ not in FORMATS:
-            raise UsageError("SF-W121", "A table is sent as Parquet or as CSV.", try_="format=parquet")
+            raise UsageError("SF-W104", "A table is sent as Parquet or as CSV.", try_="format=parquet")
         self._folder = _uploads(context)
         remove_old_uploads(context)
         self.name = f"{secrets.token_hex(16)}.{format_}"
@@ -107,7 +107,7 @@ def name_databases(addresses: Iterable[str]) -> dict[str, str]:
     for address in addresses:
         name = _hide_password(address)
         if name in named:
-            raise UsageError("SF-W200", "Two databases of this server have the same name.", name=name)
+            raise UsageError("SF-W124", "Two databases of this server have the same name.", name=name)
         named[name] = address
     return named
 
@@ -118,7 +118,7 @@ def find_table(context: ServerContext, database: str, table: str) -> str:
     found = None if address is None else list_tables(address).get(table)
     if found is None:
         raise UsageError(
-            "SF-W201",
+            "SF-W124",
             "There is no such table in the databases that this server may read.",
             try_="sfumato serve LAB --source postgresql://user@host/database",
         )
@@ -152,7 +152,7 @@ def open_source(context: ServerContext, source: Mapping[str, str], *, erase: boo
 def _find_upload(context: ServerContext, name: str) -> Path:
     path = _uploads(context) / name
     if not _NUMBER.match(name) or not path.is_file():
-        raise UsageError("SF-W123", "No file of this name was sent.", try_="POST /api/uploads?format=parquet")
+        raise UsageError("SF-U101", "No file of this name was sent.", try_="POST /api/uploads?format=parquet")
     return path
 
 

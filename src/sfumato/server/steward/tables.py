@@ -27,7 +27,7 @@ _NAME = "declaration"
 def read_declaration(fields: Mapping[str, Any] | None, toml: str | None) -> Schema:
     """Return a declaration that came as JSON, with the keys of a schema file, or as the text of one."""
     if (fields is None) == (toml is None):
-        raise UsageError("SF-W122", "A declaration is sent as declaration or as schema, and not as both.")
+        raise UsageError("SF-U104", "A declaration is sent as declaration or as schema, and not as both.")
     if toml is not None:
         return parse_schema(toml, _NAME)
     return read_fields(_with_dates(dict(fields or {})), _NAME)

@@ -329,9 +329,9 @@ def _read_share(name: str, given: Any) -> float:
 def _read_seed(given: Any) -> int:
     seed = int(given)
     if seed < 0:
-        raise UsageError("SF-N102", "seed must be 0 or more.", got=str(seed), try_="seed=0")
+        raise UsageError("SF-N101", "seed must be 0 or more.", got=str(seed), try_="seed=0")
     return seed
 
 
 def _refuse(sentence: str, got: str, allowed: str) -> UsageError:
-    return UsageError("SF-E220", sentence, got=got, allowed=allowed, try_=f"{allowed}")
+    return UsageError("SF-E179", sentence, got=got, allowed=allowed, try_=f"{allowed}")

@@ -130,7 +130,7 @@ def plan_diffusion(
 def _refuse_hostile(payer: Payer) -> None:
     if payer.slots is not None:
         raise PolicyError(
-            "SF-E221",
+            "SF-E132",
             "A hostile session trains no diffusion models.",
             why="how long training takes is not bounded beforehand",
             try_="sf.synth.Moments, or an ordinary session for people who are trusted with the rows",
@@ -140,7 +140,7 @@ def _refuse_hostile(payer: Payer) -> None:
 def _refuse_replaced(rows: RowSource) -> None:
     if rows.table.neighbours is Neighbours.REPLACE_ONE:
         raise PolicyError(
-            "SF-E221",
+            "SF-E132",
             "Diffusion models are trained for units that are added or removed.",
             neighbours=rows.table.relation,
             try_="sf.synth.Moments",

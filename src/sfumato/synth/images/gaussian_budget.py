@@ -16,7 +16,7 @@ def read_gaussian_budget(epsilon: Any, delta: Any, rho: Any, name: str) -> FitBu
     budget = FitBudget.of({key: value for key, value in typed.items() if value is not None}, Fraction(0))
     if not isinstance(budget.main, GaussianSpend):
         raise UsageError(
-            "SF-E210",
+            "SF-N316",
             f"{name} needs a delta, or a rho: pure ε would need far more noise for so many sums.",
             try_="epsilon=1.0, delta=1e-6",
         )
@@ -32,4 +32,4 @@ def multiplier_of(budget: FitBudget) -> Fraction:
 
 def unfitted() -> UsageError:
     """Return the error for samples that are asked for too early."""
-    return UsageError("SF-E217", "This has not been fitted yet.", try_="fit(X, y), or s.fit(…)")
+    return UsageError("SF-N606", "This has not been fitted yet.", try_="fit(X, y), or s.fit(…)")

@@ -110,7 +110,7 @@ def _read_numbers(X: Any) -> NDArray[Any]:  # noqa: N803
         rows = np.zeros(0)
     if rows.ndim < 2 or not math.prod(rows.shape[1:]):
         raise UsageError(
-            "SF-E214",
+            "SF-E176",
             "Rows must be an array of numbers: (rows, numbers), or images as (rows, height, width).",
             try_="X of shape (60000, 28, 28)",
         )
@@ -121,10 +121,10 @@ def _read_numbers(X: Any) -> NDArray[Any]:  # noqa: N803
 def check_numbers(values: NDArray[Any], rows: int) -> None:
     """Refuse to learn from no rows, and from numbers that are missing or infinite."""
     if not rows:
-        raise UsageError("SF-E215", "There are no rows to learn from.", try_="an array with rows")
+        raise UsageError("SF-E176", "There are no rows to learn from.", try_="an array with rows")
     if values.dtype.kind == "f" and not bool(np.isfinite(values).all()):
         raise UsageError(
-            "SF-E216",
+            "SF-N105",
             "Some rows hold numbers that are missing or infinite.",
             try_="np.nan_to_num(X), or only the rows that are complete",
         )
@@ -135,7 +135,7 @@ def read_classes(y: Any, rows: int, classes: tuple[Any, ...]) -> Ints:
     labels = np.asarray(y)
     if labels.shape != (rows,):
         raise UsageError(
-            "SF-E214", "There must be one label for each row.", got=f"labels of shape {labels.shape}"
+            "SF-E176", "There must be one label for each row.", got=f"labels of shape {labels.shape}"
         )
     found = encode_labels(labels, classes)
     if (found < 0).any():

@@ -108,12 +108,12 @@ class MERF(LabelledGenerator[EmbeddingKernel]):
 
         if len(bounds) > MOST_NUMBERS:
             got, allowed = str(len(bounds)), f"at most {MOST_NUMBERS}"
-            raise UsageError("SF-E212", "Rows hold too many numbers.", got=got, allowed=allowed)
+            raise UsageError("SF-E230", "Rows hold too many numbers.", got=got, allowed=allowed)
         length, waves, seed = self._read_length(), self._choose_waves(len(bounds)), int(self.seed)
         parse_whole(self.steps, "steps")
         self._require_few_components(classes * max(waves, len(bounds)))
         if seed < 0:
-            raise UsageError("SF-N102", "seed must be 0 or more.", got=str(seed), try_="seed=0")
+            raise UsageError("SF-N101", "seed must be 0 or more.", got=str(seed), try_="seed=0")
         kernel = EmbeddingKernel(
             bounds, sizes, classes, multiplier_of(self.fit_budget()), waves, seed, length, replaced
         )
@@ -126,7 +126,7 @@ class MERF(LabelledGenerator[EmbeddingKernel]):
         if length is not None and length < _SHORTEST:
             allowed = f"at least {format_number(float(_SHORTEST), 3)} of half the bounds"
             raise UsageError(
-                "SF-E261", "The length scale is too short.", got=str(self.length), allowed=allowed
+                "SF-N101", "The length scale is too short.", got=str(self.length), allowed=allowed
             )
         return length
 
@@ -136,7 +136,7 @@ class MERF(LabelledGenerator[EmbeddingKernel]):
         if components > max(1, _MOST_PHASES // each):
             most = max(1, _MOST_PHASES // each)
             raise UsageError(
-                "SF-E226",
+                "SF-E230",
                 "There are too many components for memory.",
                 got=str(components),
                 allowed=f"at most {most}",
@@ -151,7 +151,7 @@ class MERF(LabelledGenerator[EmbeddingKernel]):
         if waves * max(numbers, 500) > MOST_DIRECTIONS:
             most = MOST_DIRECTIONS // max(numbers, 500)
             raise UsageError(
-                "SF-E226",
+                "SF-E230",
                 "There are too many waves for memory.",
                 got=f"{waves} for {numbers} numbers",
                 allowed=f"at most {most}",

@@ -84,7 +84,7 @@ class Moments(LabelledGenerator[MomentsKernel]):
         declared = shape if self.shape is None else tuple(parse_whole(each, "shape") for each in self.shape)
         if math.prod(declared) != math.prod(shape):
             raise UsageError(
-                "SF-E214",
+                "SF-E176",
                 "The shape does not hold as many numbers as a row.",
                 got=f"{math.prod(shape)} numbers",
                 try_="shape=(8, 8) for rows of 64 numbers",

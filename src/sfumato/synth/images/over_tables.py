@@ -184,4 +184,4 @@ def declare_targeted(rows: RowSource, names: tuple[str, ...], target: str, mixed
 
 def refuse_rows(sentence: str) -> UsageError:
     """Return the error for a fit that does not take one row of each unit and a target."""
-    return UsageError("SF-E218", sentence, try_='features=["age", "cost"], target="ward", rows_per_unit=1')
+    return UsageError("SF-E112", sentence, try_='features=["age", "cost"], target="ward", rows_per_unit=1')

@@ -58,7 +58,7 @@ class PublicBasis:
             found = np.eye(width)
         else:
             raise UsageError(
-                "SF-E211",
+                "SF-E176",
                 f"Vectors of more than {MOST} numbers need a public basis.",
                 got=f"{width} numbers",
                 try_="basis=components of public data, or images as (rows, height, width)",
@@ -105,7 +105,7 @@ def _cosines(shape: tuple[int, ...]) -> Floats:
     """Return products of cosines over all axes of an image, the lowest frequencies first."""
     if math.prod(shape) > _WIDEST:
         raise UsageError(
-            "SF-E212", "Images are too large.", got=f"{math.prod(shape)} numbers", allowed=f"{_WIDEST}"
+            "SF-E230", "Images are too large.", got=f"{math.prod(shape)} numbers", allowed=f"{_WIDEST}"
         )
     longest = max(shape)
     # Frequencies by the length of a wave: a short axis, such as colours, has few and high ones.
@@ -130,7 +130,7 @@ def _read_directions(given: Any, width: int) -> Floats:
     fits = found.shape[0] > 0 and found.shape[1] == width <= _WIDEST and bool(np.isfinite(found).all())
     if not fits or not np.allclose(found @ found.T, np.eye(len(found)), atol=1e-3):
         raise UsageError(
-            "SF-E211",
+            "SF-E176",
             "The basis must have orthonormal rows, each as long as a row of the data.",
             allowed=f"at most {MOST} rows of {width} numbers; further ones are left out",
             try_="sklearn.decomposition.PCA(100).fit(public_rows).components_",

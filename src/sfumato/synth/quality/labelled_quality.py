@@ -122,7 +122,7 @@ def _to_rows(rows: Any) -> NDArray[Any]:
 
 def _not_drawn() -> UsageError:
     return UsageError(
-        "SF-E231",
+        "SF-E138",
         "A report needs a generator that was fitted, and that draws a table or rows with labels.",
         try_="sf.synth.report_quality(g) after g.fit(…)",
     )

@@ -152,7 +152,7 @@ class QualityReport:
 
         target = Path(folder)
         if pictures not in ("png", "svg", "html", "json"):
-            raise UsageError("SF-V102", "Charts cannot be saved in this file format.", got=str(pictures))
+            raise UsageError("SF-U102", "Charts cannot be saved in this file format.", got=str(pictures))
         target.mkdir(exist_ok=True)
         (target / "report.md").write_text(self.to_markdown(), encoding="utf-8")
         written = json.dumps(self.to_dict(), ensure_ascii=False, indent=1)

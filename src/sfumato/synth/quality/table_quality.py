@@ -91,7 +91,7 @@ class TableQuality:
         names = [column.name for column in self.drawn.columns]
         if self.target not in names:
             raise UsageError(
-                "SF-E231",
+                "SF-E138",
                 "The target is none of the synthetic columns.",
                 got=str(self.target),
                 known=", ".join(names),

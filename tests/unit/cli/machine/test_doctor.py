@@ -38,7 +38,7 @@ def test_a_machine_with_everything_and_one_with_nothing(monkeypatch: pytest.Monk
 
 def test_locks_that_do_nothing_and_libraries_that_are_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(path: str) -> None:
-        raise LedgerError("SF-L134", "Locks do nothing here.", try_="a local disk")
+        raise LedgerError("SF-C211", "Locks do nothing here.", try_="a local disk")
 
     monkeypatch.setattr(checks, "require_locks", refuse)
     monkeypatch.setattr(checks, "_BASE", ("numpy", "no-such-library"))

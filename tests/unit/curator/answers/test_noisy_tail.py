@@ -36,11 +36,11 @@ def test_values_are_kept_finer_than_the_smallest_candidate() -> None:
 def test_a_step_that_does_not_suit_is_refused() -> None:
     with pytest.raises(UsageError) as refused:
         list_value_candidates(between(choose(epsilon=1, up_to=Fraction(1, 8)), step=1))
-    assert refused.value.code == "SF-C233"
+    assert refused.value.code == "SF-N101"
     for up_to in (1, 10**7):
         with pytest.raises(UsageError) as refused:
             list_row_candidates(choose(epsilon=1, up_to=up_to))
-        assert refused.value.code == "SF-C233"
+        assert refused.value.code == "SF-N101"
 
 
 def test_the_bound_follows_the_units() -> None:
@@ -77,7 +77,7 @@ def test_what_choose_refuses() -> None:
     for wrong in ({"keep": 1}, {"keep": 0}, {"keep": 0.9, "for_epsilon": 1}):
         with pytest.raises(UsageError) as refused:
             choose(epsilon=0.1, **wrong)  # type: ignore[arg-type]
-        assert refused.value.code == "SF-C231"
+        assert refused.value.code == "SF-U104"
     with pytest.raises(UsageError) as refused:
         between(0, choose(epsilon=0.1))  # type: ignore[call-overload]
-    assert refused.value.code == "SF-C232"
+    assert refused.value.code == "SF-C114"

@@ -239,7 +239,7 @@ def test_nothing_is_computed_with_dates(clauses: str) -> None:
         ),
         "order": Question(BaseTable("t"), (), (Output("a", median),), order=(SortKey(late),)),
     }[clauses]
-    with pytest.raises(PolicyError, match="SF-Q160"):
+    with pytest.raises(PolicyError, match="SF-Q110"):
         require_numbers(ResolvedQuestion(lambda _: table, asked))
     require_numbers(
         ResolvedQuestion(

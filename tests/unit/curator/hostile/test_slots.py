@@ -105,7 +105,7 @@ def test_a_slower_table_or_more_scans_never_get_an_earlier_slot(neighbours: tupl
 
 def test_what_fits_in_no_slot_is_refused_before_the_charge(neighbours: tuple[sf.Lab, sf.Lab]) -> None:
     plan = neighbours[0].session().sql("SELECT COUNT(*) AS n FROM visits").quote(epsilon=1).plan
-    with pytest.raises(PolicyError, match="SF-Q190"):
+    with pytest.raises(PolicyError, match="SF-Q191"):
         choose_slot(replace(plan, table=replace(plan.table, pace=10**6)))
 
 

@@ -322,7 +322,7 @@ def test_another_snapshot_is_another_question() -> None:
 
 def test_too_many_groups_are_refused() -> None:
     wide = declare_table("t", sf.ROW, {name: sf.one_of(*range(1001)) for name in ("a", "b")})
-    with pytest.raises(PolicyError, match="SF-Q117"):
+    with pytest.raises(PolicyError, match="SF-Q113"):
         _plan("SELECT COUNT(*) FROM t GROUP BY a, b", table=wide)
 
 

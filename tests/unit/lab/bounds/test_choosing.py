@@ -113,14 +113,14 @@ def test_a_choice_that_noise_decides_is_charged_and_registers_nothing(lab: sf.La
             "visits", VISITS, unit=sf.Unit("who", max_rows=sf.choose(epsilon=0.001)), budget=BUDGET
         )
     )
-    assert problem.code == "SF-C235"
+    assert problem.code == "SF-Q211"
     assert "stays charged" in problem.facts["charged"]
     assert not lab.tables()
     assert not lab.contents.leftovers
     assert [entry.kind for entry in lab.ledger.read_entries()].count("charge") == 1
     lab.register("visits", VISITS, unit=sf.Unit("who", max_rows=5), columns={}, budget=BUDGET)
     problem = refuse(lambda: lab.advance("visits", VISITS, max_rows=sf.choose(epsilon=0.001)))
-    assert problem.code == "SF-C235"
+    assert problem.code == "SF-Q211"
     assert lab.table("visits").unit.max_rows == 5
     assert lab.session().sql("SELECT COUNT(*) AS n FROM visits").release(epsilon=1).receipt.entry > 0
 
@@ -128,7 +128,7 @@ def test_a_choice_that_noise_decides_is_charged_and_registers_nothing(lab: sf.La
 def test_missing_values_are_no_values(lab: sf.Lab) -> None:
     columns = {"none": sf.between(sf.choose(epsilon=1))}
     problem = refuse(lambda: lab.register("v", VISITS, unit=sf.ROW, columns=columns, budget=BUDGET))
-    assert problem.code == "SF-C235"
+    assert problem.code == "SF-Q211"
 
 
 def test_what_costs_nothing(lab: sf.Lab) -> None:
@@ -136,22 +136,22 @@ def test_what_costs_nothing(lab: sf.Lab) -> None:
     chosen = sf.choose(epsilon=0.1)
     unit = sf.Unit("who", max_rows=chosen)
     wrong: dict[str, dict[str, Any]] = {
-        "SF-C234": {"unit": sf.Unit("who", max_rows=sf.choose(epsilon=1e-12)), "columns": {}},
-        "SF-C203": {"unit": unit, "columns": {"nothing": sf.between(chosen)}},
-        "SF-C237": {"unit": sf.PUBLIC, "columns": {"cost": sf.between(chosen)}},
-        "SF-C126": {"unit": unit, "columns": {}, "neighbours": sf.REPLACE_ONE},
-        "SF-C233": {"unit": unit, "columns": {"cost": sf.between(sf.choose(epsilon=1), step=2**60)}},
+        "SF-Q218": {"unit": sf.Unit("who", max_rows=sf.choose(epsilon=1e-12)), "columns": {}},
+        "SF-C205": {"unit": unit, "columns": {"nothing": sf.between(chosen)}},
+        "SF-Q144": {"unit": sf.PUBLIC, "columns": {"cost": sf.between(chosen)}},
+        "SF-U104": {"unit": unit, "columns": {}, "neighbours": sf.REPLACE_ONE},
+        "SF-N101": {"unit": unit, "columns": {"cost": sf.between(sf.choose(epsilon=1), step=2**60)}},
     }
     for code, said in wrong.items():
         budget = None if said["unit"] is sf.PUBLIC else BUDGET
         assert refuse(partial(lab.register, "v", VISITS, budget=budget, **said)).code == code
-    assert refuse(lambda: lab.check("v", VISITS, unit=unit, budget=BUDGET)).code == "SF-C236"
+    assert refuse(lambda: lab.check("v", VISITS, unit=unit, budget=BUDGET)).code == "SF-U104"
     many = {"cost": sf.between(sf.choose(epsilon=6)), "score": sf.between(sf.choose(epsilon=6))}
     with pytest.raises(BudgetError):  # both together: none of them is charged alone
         lab.register("v", VISITS, unit=sf.ROW, columns=many, budget=BUDGET)
     assert "charge" not in {entry.kind for entry in lab.ledger.read_entries()}
     lab.register("each", VISITS, unit=sf.ROW, columns={}, budget=BUDGET)
-    assert refuse(lambda: lab.advance("each", VISITS, max_rows=chosen)).code == "SF-C131"
+    assert refuse(lambda: lab.advance("each", VISITS, max_rows=chosen)).code == "SF-U104"
 
 
 def test_a_schema_file_says_it_too(lab: sf.Lab, tmp_path: Path) -> None:

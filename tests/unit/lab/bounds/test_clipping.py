@@ -155,13 +155,13 @@ def test_both_parts_can_be_paid_for_or_nothing_is_charged(lab: sf.Lab) -> None:
 def test_what_cannot_be_clipped_is_refused_at_no_charge(lab: sf.Lab, sql: str, spend: Any) -> None:
     query = lab.session().sql(sql)
     for call in (query.quote, query.release, query.find_answer):
-        assert refuse(lambda call=call: call(**spend)) == "SF-Q229"  # type: ignore[misc]
+        assert refuse(lambda call=call: call(**spend)) == "SF-Q210"  # type: ignore[misc]
     assert list_charges(lab) == 0
 
 
 def test_only_single_questions_are_clipped(lab: sf.Lab) -> None:
     together = lab.session().ask_together([STAY, "SELECT COUNT(*) AS n FROM t"])
-    assert refuse(lambda: together.release(epsilon=1, clip="auto")) == "SF-Q229"
+    assert refuse(lambda: together.release(epsilon=1, clip="auto")) == "SF-Q210"
     assert list_charges(lab) == 0
 
 

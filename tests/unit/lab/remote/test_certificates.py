@@ -78,7 +78,7 @@ def served(tmp_path: Path) -> Iterator[tuple[str, Path]]:
 
 def test_an_unknown_certificate_gets_no_token(served: tuple[str, Path]) -> None:
     TOKENS.clear()
-    with pytest.raises(UsageError, match="SF-W159"):
+    with pytest.raises(UsageError, match="SF-W130"):
         Connection.open(served[0], "sfu_secret").get("/")
     assert TOKENS == []
 

@@ -35,7 +35,7 @@ TOKEN = "sfu_" + "a" * 43
     ],
 )
 def test_addresses_that_cannot_be_right(url: Any) -> None:
-    with pytest.raises(UsageError, match="SF-W161"):
+    with pytest.raises(UsageError, match="SF-C201"):
         Connection.open(url, TOKEN)
 
 
@@ -43,7 +43,7 @@ def test_addresses_that_cannot_be_right(url: Any) -> None:
     "url", ["http://lab.example.org", "http://10.0.0.7:8000", "http://localhost.evil.org"]
 )
 def test_tokens_do_not_travel_in_the_clear(url: str) -> None:
-    with pytest.raises(UsageError, match="SF-W150"):
+    with pytest.raises(UsageError, match="SF-W130"):
         Connection.open(url, TOKEN)
     assert Connection.open(url, TOKEN, insecure=True).scheme == "http"
 
@@ -57,7 +57,7 @@ def test_this_machine_and_https_need_no_word(url: str) -> None:
 
 @pytest.mark.parametrize("token", ["", "a b", "a\nHost: evil", "ä", None, 3])
 def test_tokens_that_cannot_be_right(token: Any) -> None:
-    with pytest.raises(UsageError, match="SF-W158"):
+    with pytest.raises(UsageError, match="SF-C201"):
         Connection.open("https://lab.org", token)
 
 
@@ -112,7 +112,7 @@ def answering(*answers: Any) -> Iterator[tuple[Connection, list[bytes]]]:
         server.server_close()
 
 
-BUSY = {"code": "SF-L105", "title": "Busy.", "kind": "LedgerError"}
+BUSY = {"code": "SF-C223", "title": "Busy.", "kind": "LedgerError"}
 PENDING = {"code": "SF-L107", "title": "Charged.", "kind": "LedgerError"}
 REFUSED = {"code": "SF-B101", "title": "Too much.", "kind": "BudgetError"}
 
@@ -143,5 +143,5 @@ def test_patience_ends(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_json_cannot_hold_is_not_sent() -> None:
-    with pytest.raises(UsageError, match="SF-W152"):
+    with pytest.raises(UsageError, match="SF-W104"):
         Connection.open("https://lab.org", TOKEN).post("/api/release", {"a": object()})

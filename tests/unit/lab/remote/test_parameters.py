@@ -45,35 +45,35 @@ class Mine(sf.learn.LogisticRegression):
 
 @pytest.mark.parametrize("model", [Mine(epsilon=1), object(), sf.synth.Diffusion(epsilon=1, delta=1e-6)])
 def test_no_other_model_is_sent(model: Any) -> None:
-    with pytest.raises(UsageError, match="SF-W153"):
+    with pytest.raises(UsageError, match="SF-E117"):
         encode_model(model)
 
 
 def test_functions_are_not_sent() -> None:
-    with pytest.raises(UsageError, match="SF-W152"):
+    with pytest.raises(UsageError, match="SF-W104"):
         encode_model(sf.learn.LogisticRegression(epsilon=print))
 
 
 @pytest.mark.parametrize(
     ("written", "code"),
     [
-        (None, "SF-W155"),
-        ({"name": "LogisticRegression"}, "SF-W155"),
-        ({"name": "os.system", "parameters": {}}, "SF-W153"),
-        ({"name": "ColumnTransformer", "parameters": {"transformers": []}}, "SF-W153"),
-        ({"name": "load", "parameters": {"path": "x"}}, "SF-W153"),
-        ({"name": "LogisticRegression", "parameters": {"budget": 1}}, "SF-W154"),
-        ({"name": "LogisticRegression", "parameters": {"__class__": 1}}, "SF-W154"),
-        ({"name": "Search", "parameters": {"epsilon": 1}}, "SF-W153"),
-        ({"name": "LogisticRegression", "parameters": {"epsilon": {"fraction": "1e999999999"}}}, "SF-W151"),
-        ({"name": "LogisticRegression", "parameters": {"epsilon": {"array": [[1], [1, 2]]}}}, "SF-W155"),
+        (None, "SF-W104"),
+        ({"name": "LogisticRegression"}, "SF-W104"),
+        ({"name": "os.system", "parameters": {}}, "SF-E117"),
+        ({"name": "ColumnTransformer", "parameters": {"transformers": []}}, "SF-E117"),
+        ({"name": "load", "parameters": {"path": "x"}}, "SF-E117"),
+        ({"name": "LogisticRegression", "parameters": {"budget": 1}}, "SF-E187"),
+        ({"name": "LogisticRegression", "parameters": {"__class__": 1}}, "SF-E187"),
+        ({"name": "Search", "parameters": {"epsilon": 1}}, "SF-E117"),
+        ({"name": "LogisticRegression", "parameters": {"epsilon": {"fraction": "1e999999999"}}}, "SF-W104"),
+        ({"name": "LogisticRegression", "parameters": {"epsilon": {"array": [[1], [1, 2]]}}}, "SF-W104"),
         (
             {"name": "LogisticRegression", "parameters": {"epsilon": {"array": [{"fraction": "1/2"}]}}},
-            "SF-W155",
+            "SF-W104",
         ),
-        ({"name": "LogisticRegression", "parameters": {"epsilon": {"pairs": [[[1], 1]]}}}, "SF-W155"),
-        ({"name": "LogisticRegression", "parameters": {"epsilon": {"a": 1, "b": 2}}}, "SF-W155"),
-        ({"name": "LogisticRegression", "parameters": {"epsilon": {"model": {"name": "x"}}}}, "SF-W155"),
+        ({"name": "LogisticRegression", "parameters": {"epsilon": {"pairs": [[[1], 1]]}}}, "SF-W104"),
+        ({"name": "LogisticRegression", "parameters": {"epsilon": {"a": 1, "b": 2}}}, "SF-W104"),
+        ({"name": "LogisticRegression", "parameters": {"epsilon": {"model": {"name": "x"}}}}, "SF-W104"),
     ],
     ids=str,
 )
@@ -87,5 +87,5 @@ def test_depth_is_limited() -> None:
     deep: Any = 1
     for _ in range(50):
         deep = [deep]
-    with pytest.raises(UsageError, match="SF-W155"):
+    with pytest.raises(UsageError, match="SF-W104"):
         decode_model({"name": "GaussianNB", "parameters": {"bounds": deep}})

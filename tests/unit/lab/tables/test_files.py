@@ -159,7 +159,7 @@ def test_formats_that_do_not_exist_are_refused() -> None:
     for wrong in ("%d/%m/%Y", "1.234,56"):
         with pytest.raises(UsageError, match="format is not known") as refused:
             sf.between(date(2020, 1, 1), date(2025, 12, 31), format=wrong)
-        assert refused.value.code == "SF-C251"
+        assert refused.value.code == "SF-C114"
     with pytest.raises(UsageError, match="format is not known"):
         sf.between(0, 1, format="31/12/2024")
 

@@ -102,7 +102,7 @@ def test_a_quota_pays_too_and_all_or_nothing(lab: sf.Lab) -> None:
     assert spent(lab) == spent(lab, "quota:patients:ada") == price(sf.privacy.Pure(0.9))
     with pytest.raises(BudgetError, match="SF-B102"):
         spend(lab, sf.privacy.Pure(0.2), analyst="ada")
-    with pytest.raises(PolicyError, match="SF-L203"):
+    with pytest.raises(PolicyError, match="SF-B103"):
         spend(lab, sf.privacy.Pure(0.2), analyst="eve")
     assert spent(lab) == price(sf.privacy.Pure(0.9))
 
@@ -168,7 +168,7 @@ def test_a_crash_after_the_charge_is_finished_by_the_same_key(
 
 def test_neighbours_are_compared_and_never_converted(lab: sf.Lab) -> None:
     pure = sf.privacy.Pure(0.5)
-    with pytest.raises(PolicyError, match="SF-P105"):
+    with pytest.raises(PolicyError, match="SF-N303"):
         spend(lab, pure, neighbours=sf.REPLACE_ONE)
     with pytest.raises(PolicyError, match=r"sf\.privacy\.group\(event, 2\)"):
         spend(lab, pure, population="smokers")

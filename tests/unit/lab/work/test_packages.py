@@ -132,12 +132,12 @@ def test_targets_that_would_be_overwritten_and_things_that_are_no_publication(
     taken = lab.package(release, tmp_path / "pack")
     zipped = lab.package(release, tmp_path / "pack.zip")
     for target in (taken, zipped, tmp_path / "none" / "pack", tmp_path / "none" / "a.zip", lab.folder):
-        with pytest.raises(UsageError, match="SF-P131"):
+        with pytest.raises(UsageError, match="SF-U102"):
             lab.package(release, target)
     (tmp_path / "empty").mkdir()
     lab.package(release, tmp_path / "empty")
     for other in (None, "SELECT 1", release.to_arrow(), lab):
-        with pytest.raises(UsageError, match="SF-P130"):
+        with pytest.raises(UsageError, match="SF-E260"):
             lab.package(other, tmp_path / "other")
     assert not (tmp_path / "other").exists()
 
@@ -147,7 +147,7 @@ def test_targets_that_would_be_overwritten_and_things_that_are_no_publication(
     ["javascript:alert(1)", "a b/", "https://x/<b>", "[x](https://y)", "", "//evil", "x\n# y", "a" * 400],
 )
 def test_a_card_names_its_proofs_by_a_plain_address(proofs: str) -> None:
-    with pytest.raises(UsageError, match="SF-W203"):
+    with pytest.raises(UsageError, match="SF-C201"):
         _require_place(proofs)
 
 

@@ -90,7 +90,7 @@ def test_a_copy_that_lacks_what_the_ledger_holds_is_not_put_back(
     with pytest.raises(LedgerError, match="SF-L132"):
         restore_ledger(path, copy)
     lose_mark(path)
-    with pytest.raises(LedgerError, match="SF-L117"):
+    with pytest.raises(LedgerError, match="SF-L132"):
         restore_ledger(path, copy)
     assert accept_ledger(path, unproven=True).entries == 8
     with closing(SqliteLedger.open(path)) as ledger:
@@ -170,7 +170,7 @@ def test_charges_made_while_a_copy_is_checked_are_not_forgotten(
         return found
 
     monkeypatch.setattr(module, "_is_sound", and_then_someone_charges)
-    with pytest.raises(LedgerError, match="SF-L116"):
+    with pytest.raises(LedgerError, match="SF-L132"):
         restore_ledger(path, copy)
 
 
@@ -183,9 +183,9 @@ def test_over_a_damaged_ledger_a_receipt_must_speak_for_the_copy(
     filled.close()
     path.write_bytes(path.read_bytes()[:3000])
     lose_mark(path)
-    with pytest.raises(LedgerError, match="SF-L117"):
+    with pytest.raises(LedgerError, match="SF-L132"):
         restore_ledger(path, copy)
-    with pytest.raises(LedgerError, match="SF-L113"):
+    with pytest.raises(LedgerError, match="SF-L132"):
         restore_ledger(path, copy, [old, new])
     assert restore_ledger(path, copy, [old]).entries == 7
     assert len(list(path.parent.glob("*.old"))) == 1
@@ -210,7 +210,7 @@ def test_the_commands_of_a_steward(tmp_path: Path) -> None:
     for file in lab.glob("ledger.sqlite*"):
         file.unlink()
     command = ["ledger", "restore", str(copy), "--lab", str(lab)]
-    assert "SF-L117" in CliRunner().invoke(main, command).stderr
+    assert "SF-L132" in CliRunner().invoke(main, command).stderr
     assert CliRunner().invoke(main, [*command, "--receipt", str(held)]).exit_code == 0
     with closing(sf.open(lab).ledger) as ledger:
         assert ledger.verify().entries == 2

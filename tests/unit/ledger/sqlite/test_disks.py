@@ -45,7 +45,7 @@ def test_a_full_disk_answers_nothing_and_loses_nothing(
     ledger.close()
     monkeypatch.setattr(connection, "SETTINGS", (*connection.SETTINGS, "PRAGMA max_page_count = 60"))
     kept: list[str] = []
-    with closing(SqliteLedger.open(path)) as full, pytest.raises(LedgerError, match="SF-L105"):
+    with closing(SqliteLedger.open(path)) as full, pytest.raises(LedgerError, match="SF-C223"):
         answer_for_ever(full, ask, kept.append)
     monkeypatch.undo()
     with closing(SqliteLedger.open(path)) as roomy:
@@ -182,7 +182,7 @@ def test_an_end_changed_by_hand_makes_the_ledger_ill_before_it_writes(
     with closing(sqlite3.connect(path)) as db, db:
         db.execute(change)
     for _ in range(2):
-        with pytest.raises(LedgerError, match="SF-L102"):
+        with pytest.raises(LedgerError, match="SF-L101"):
             ledger.charge(ask("q"))
     with closing(sqlite3.connect(path)) as db:
         assert db.execute("SELECT count(*) FROM entries WHERE kind = 'charge'").fetchone() == (0,)
@@ -209,7 +209,7 @@ def test_an_answer_changed_by_hand_is_not_given(
     ledger.release(charged, "42")
     with closing(sqlite3.connect(path)) as db, db:
         db.execute("UPDATE answers SET answer = '43'")
-    with pytest.raises(LedgerError, match="SF-L102"):
+    with pytest.raises(LedgerError, match="SF-L101"):
         ledger.charge(ask("q"))
 
 

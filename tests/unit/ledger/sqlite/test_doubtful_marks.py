@@ -174,7 +174,7 @@ def test_a_charge_made_while_a_copy_is_verified_is_not_forgotten_by_the_restore(
 
     with monkeypatch.context() as patch:
         patch.setattr(backup_module, "_is_sound", charge_meanwhile)
-        with pytest.raises(LedgerError, match="SF-L116"):
+        with pytest.raises(LedgerError, match="SF-L132"):
             restore_ledger(path, tmp_path / "copy")
     assert restore_ledger(path, tmp_path / "copy").charges == 4
 

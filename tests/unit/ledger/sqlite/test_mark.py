@@ -179,7 +179,7 @@ def test_a_ledger_without_its_mark_is_refused_until_it_is_accepted(tmp_path: Pat
     for content in (None, b"", b"x" * 9000):
         killed.put_back(mark=content)
         killed.require_refusal("SF-L130")
-    with pytest.raises(LedgerError, match="SF-L117"):
+    with pytest.raises(LedgerError, match="SF-L132"):
         accept_ledger(killed.path)
     assert accept_ledger(killed.path, [receipt]).entries == ENTRIES
     killed.files[".mark"] = killed[".mark"].read_bytes()
@@ -407,7 +407,7 @@ def test_a_ledger_on_a_read_only_medium_can_be_verified(path: Path, filled: Sqli
         assert [entry.hash for entry in audited.read_entries()] == [
             entry.hash for entry in filled.read_entries()
         ]
-        with pytest.raises(LedgerError, match="SF-L133"):
+        with pytest.raises(LedgerError, match="SF-L110"):
             audited.charge(question("may not"))
         folder = Path(audited._path).parent
         assert folder.exists()
@@ -437,7 +437,7 @@ except Exception as error:
     done = subprocess.run(
         [sys.executable, "-c", code, str(path)], env=environment, capture_output=True, text=True
     )
-    assert done.stdout.split() == ["SF-L134"], done.stderr
+    assert done.stdout.split() == ["SF-C211"], done.stderr
 
 
 def test_a_ledger_that_is_let_go_of_leaves_no_file_open(tmp_path: Path) -> None:

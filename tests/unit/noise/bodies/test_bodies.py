@@ -237,10 +237,10 @@ def refused(code: str, make: Any) -> None:
 
 
 def test_what_is_refused() -> None:
-    refused("SF-N628", lambda: SimplicesNoise((1,), 1).release([1, 2, 3]))
-    refused("SF-N628", lambda: SimplicesNoise((), 1).release(3))
-    refused("SF-N629", lambda: SimplicesNoise((2,) * 32, 1))
-    refused("SF-N630", lambda: SimplicesNoise((3,), 1))
+    refused("SF-N203", lambda: SimplicesNoise((1,), 1).release([1, 2, 3]))
+    refused("SF-N203", lambda: SimplicesNoise((), 1).release(3))
+    refused("SF-N201", lambda: SimplicesNoise((2,) * 32, 1))
+    refused("SF-N203", lambda: SimplicesNoise((3,), 1))
     refused("SF-N201", lambda: SimplicesNoise((1,), 2 * LARGEST))
     refused("SF-N202", lambda: SimplicesNoise((), 1).release([0.5]))
 

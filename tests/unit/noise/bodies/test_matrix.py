@@ -138,11 +138,11 @@ def test_wide_numbers_and_cells_keep_their_shape() -> None:
 @pytest.mark.parametrize(
     ("code", "made"),
     [
-        ("SF-N631", lambda: MatrixNoise(2001, Fraction(1))),
-        ("SF-N631", lambda: MatrixNoise(2, Fraction(2**81))),
-        ("SF-N631", lambda: MatrixNoise(2, Fraction(1, 2000))),
-        ("SF-N628", lambda: MatrixNoise(2, Fraction(1)).release([1, 2])),
-        ("SF-N628", lambda: MatrixNoise(1, Fraction(1)).release(3)),
+        ("SF-N201", lambda: MatrixNoise(2001, Fraction(1))),
+        ("SF-N201", lambda: MatrixNoise(2, Fraction(2**81))),
+        ("SF-N201", lambda: MatrixNoise(2, Fraction(1, 2000))),
+        ("SF-N203", lambda: MatrixNoise(2, Fraction(1)).release([1, 2])),
+        ("SF-N203", lambda: MatrixNoise(1, Fraction(1)).release(3)),
         ("SF-N202", lambda: MatrixNoise(1, Fraction(1)).release([0.5])),
     ],
 )

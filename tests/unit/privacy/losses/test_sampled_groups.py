@@ -63,5 +63,5 @@ def test_larger_groups_are_promised_less_and_more_than_by_the_general_rule() -> 
 
 @pytest.mark.parametrize("event", [Pure(1), Sampled.fixed(Gaussian(1), 5, 50), Repeated(Pure(1), 3)])
 def test_what_is_not_proven_is_refused(event: Pure) -> None:
-    with pytest.raises(UsageError, match="SF-N311"):
+    with pytest.raises(UsageError, match="SF-N309"):
         group_epsilon(event, 2, DELTA)

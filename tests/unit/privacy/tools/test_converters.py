@@ -102,7 +102,7 @@ def test_words_that_mean_something_else_there() -> None:
     ],
 )
 def test_what_has_no_counterpart_is_refused(make: Any) -> None:
-    with pytest.raises(UsageError, match="SF-U110"):
+    with pytest.raises(UsageError, match="SF-N309"):
         make()
 
 

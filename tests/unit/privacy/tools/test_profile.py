@@ -50,5 +50,5 @@ def test_a_chart(tmp_path: Path) -> None:
 
 
 def test_nothing_is_drawn_without_a_guarantee() -> None:
-    with pytest.raises(UsageError, match="SF-U111"):
+    with pytest.raises(UsageError, match="SF-N312"):
         profile(NonPrivate()).points()

@@ -115,7 +115,7 @@ def test_a_question_is_tuned_on_its_page(clinic: ServedClinic, ada: Browser) -> 
     assert "price of tuning" in priced
     assert "/ask/release" not in priced
     refused = ada.post("/ask/release", **asked)
-    assert (refused.status_code, "SF-W127" in refused.text) == (403, True)
+    assert (refused.status_code, "SF-W168" in refused.text) == (403, True)
     assert left(clinic) == before
     tuned = [ada.post("/ask/tune", form_key="one", **asked) for _ in range(2)]
     assert [each.status_code for each in tuned] == [200, 200]
@@ -136,8 +136,8 @@ def test_a_question_is_tuned_on_its_page(clinic: ServedClinic, ada: Browser) -> 
     [
         ({"tune": ""}, "SF-W183"),
         ({"tune": "x"}, "SF-W183"),
-        ({"tune": "0.25", "rows": "1"}, "SF-Q216"),
-        ({"tune": "0.25", "sql": "SHOW TABLES"}, "SF-Q219"),
+        ({"tune": "0.25", "rows": "1"}, "SF-Q210"),
+        ({"tune": "0.25", "sql": "SHOW TABLES"}, "SF-Q210"),
     ],
 )
 def test_what_cannot_be_tuned_says_so(

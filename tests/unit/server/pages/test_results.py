@@ -92,7 +92,7 @@ def test_a_twin_is_published_from_the_page(clinic: ServedClinic) -> None:
     wrong = clinic.send(
         "POST", "/synthetic/publish/twin", "steward", data=said | {"name": "a/b"}, headers=HTML
     )
-    assert (wrong.status_code, "SF-F101" in wrong.text) == (400, True)
+    assert (wrong.status_code, "SF-C113" in wrong.text) == (400, True)
     for path in ("/synthetic/publish/twin", f"/synthetic/{'f' * 32}/publish"):
         assert clinic.send("POST", path, "analyst", data=said, headers=HTML).status_code == 403
 
@@ -123,7 +123,7 @@ def test_rows_of_a_generator_are_published_for_nothing(clinic: ServedClinic) -> 
     found = [each for each in clinic.lab.published() if isinstance(each, PublishedTable)]
     assert [each.name for each in found].count("visits_rows") == 1
     both = clinic.send("POST", "/api/publications/synthetic", "steward", json={"rows": 40})
-    assert both.json()["code"] == "SF-W202"
+    assert both.json()["code"] == "SF-U104"
 
 
 @pytest.mark.parametrize("name", LABELLED)

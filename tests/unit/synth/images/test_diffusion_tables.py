@@ -95,12 +95,12 @@ def test_rows_that_hold_nothing_do_not_fail_after_the_charge(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("code", "wrong", "settings"),
     [
-        ("SF-E218", {"target": None}, {}),
-        ("SF-E218", {"rows_per_unit": 2}, {}),
-        ("SF-E180", {}, {"rows": None}),
-        ("SF-E220", {}, {"batch_size": 401}),
-        ("SF-E210", {}, {"delta": None}),
-        ("SF-E220", {}, {"network": "unet"}),
+        ("SF-E112", {"target": None}, {}),
+        ("SF-E112", {"rows_per_unit": 2}, {}),
+        ("SF-E132", {}, {"rows": None}),
+        ("SF-E179", {}, {"batch_size": 401}),
+        ("SF-N316", {}, {"delta": None}),
+        ("SF-E179", {}, {"network": "unet"}),
     ],
 )
 def test_what_cannot_be_trained_is_refused_before_the_charge(
@@ -116,5 +116,5 @@ def test_what_cannot_be_trained_is_refused_before_the_charge(
 
 def test_replaced_units_are_refused(tmp_path: Path) -> None:
     lab = _lab(tmp_path / "lab", _visits(40), neighbours=sf.REPLACE_ONE, rows=40)
-    with pytest.raises(SfumatoError, match="SF-E221"):
+    with pytest.raises(SfumatoError, match="SF-E132"):
         lab.session().fit(_diffusion(rows=40, batch_size=5), **ASKED)

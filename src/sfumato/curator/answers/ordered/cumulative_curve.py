@@ -140,5 +140,5 @@ def _between(ends: tuple[Any, Any]) -> str:
 def _parse_share(share: Number) -> float:
     part = parse_exact(share, "share")
     if not 0 < part < 1:
-        raise UsageError("SF-N504", "A share must lie between 0 and 1.", try_="0.5")
+        raise UsageError("SF-N101", "A share must lie between 0 and 1.", try_="0.5")
     return float(part)

@@ -82,7 +82,7 @@ def require_together(questions: Sequence[ResolvedQuestion]) -> None:
         )
     if len(questions) > MOST_QUESTIONS:
         raise PolicyError(
-            "SF-Q222",
+            "SF-Q158",
             f"At most {MOST_QUESTIONS} questions are asked together.",
             asked=str(len(questions)),
             try_="GROUP BY CUBE (…), or several calls",
@@ -90,7 +90,7 @@ def require_together(questions: Sequence[ResolvedQuestion]) -> None:
     tables = [each.table for each in questions]
     if len({table.population for table in tables}) > 1:
         raise PolicyError(
-            "SF-Q223",
+            "SF-Q221",
             "These questions are about different populations.",
             populations=", ".join(sorted({str(table.population) for table in tables})),
             why="each population has a budget of its own, and one charge is for one of them",
@@ -98,7 +98,7 @@ def require_together(questions: Sequence[ResolvedQuestion]) -> None:
         )
     if len({table.neighbours for table in tables}) > 1:
         raise PolicyError(
-            "SF-Q224",
+            "SF-N303",
             "Some of these questions protect against adding a unit, and others against replacing one.",
             why="there is no one price for both",
             try_="s.ask_together([…]) for the tables of each kind",
@@ -217,7 +217,7 @@ def _require_small(pools: Sequence[Pool]) -> None:
     for pool in pools:
         if not pool.fits:
             raise PolicyError(
-                "SF-Q225",
+                "SF-Q158",
                 "These questions have too many keys to be put together.",
                 why=f"sums by k keys have 2^k parts that must agree, of {MOST_RESIDUALS:,} at most",
                 try_="fewer keys, or release() of each question by itself",

@@ -247,7 +247,7 @@ class Pool:
         """Return the place of what has this name in a kept answer."""
         if name not in self.names:
             raise LedgerError(
-                "SF-L315",
+                "SF-C112",
                 "The answer that is kept to these questions has sums that they do not ask for.",
                 sums=name,
                 why="another version of sfumato may have measured it",

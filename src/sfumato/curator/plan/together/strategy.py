@@ -213,7 +213,7 @@ class StrategyPlanner:
         items = self._make_items(own)
         if not self._is_known_from(items):
             raise PolicyError(
-                "SF-Q228",
+                "SF-Q221",
                 "Some of these numbers have too much less noise than others to be put together.",
                 why="computed in floating-point numbers, the others would be lost",
                 try_="release() of each question by itself",

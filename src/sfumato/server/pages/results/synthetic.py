@@ -53,7 +53,7 @@ def download_published(
     """Return a published synthetic table as CSV or Parquet, or its card; with `sheet`, for spreadsheets."""
     found = next((each for each in list_published(context) if each.name == name), None)
     if found is None or ending not in _TYPES:
-        raise PolicyError("SF-W174", "No synthetic table of this name was published.", try_="/synthetic")
+        raise PolicyError("SF-U101", "No synthetic table of this name was published.", try_="/synthetic")
     headers = {"Content-Disposition": f'attachment; filename="synthetic.{ending}"'}
     content = _write_file(found, ending, for_spreadsheets=bool(sheet))
     return Response(content, media_type=_TYPES[ending], headers=headers)

@@ -146,7 +146,7 @@ def show_score(request: Request, visitor: Everyone, attack: str, epsilon: Word =
         "linkage": lambda: linkage(epsilon=float(chosen), people=2000),
     }
     if attack not in runs:
-        raise PolicyError("SF-W191", "There is no such attack to play.", known=", ".join(runs))
+        raise PolicyError("SF-U101", "There is no such attack to play.", known=", ".join(runs))
     with one_game():
         report = runs[attack]()
     return render(request, visitor, "learn_score.html", report=report, attack=attack, epsilon=chosen)
@@ -165,7 +165,7 @@ def one_game() -> Iterator[None]:
     """
     if not _PLACES.acquire(blocking=False):
         raise PolicyError(
-            "SF-W190", "Others are playing at the moment.", try_="the same again in a few seconds"
+            "SF-W108", "Others are playing at the moment.", try_="the same again in a few seconds"
         )
     try:
         with hush_steward_warnings(PATIENCE):
