@@ -13,7 +13,7 @@ from sfumato.curator.streams import plan as streams
 from sfumato.engines.ingest import LONGEST_TEXT
 from sfumato.engines.like import MOST_WILDCARDS
 from sfumato.engines.support import ENGINES, SUPPORT, SupportedQuestion
-from sfumato.errors.codes import CODES
+from sfumato.errors.codes import AREAS
 from sfumato.queries.patterns import MOST_PATTERNS
 from sfumato.queries.sql import DEEPEST, LONGEST
 
@@ -27,15 +27,24 @@ from sql_matrix import sql_page  # noqa: E402
 
 
 def errors_page() -> str:
-    """Return a page with one section for each error code, so that a code can be linked to."""
-    sections = (f"## {code}\n\n{meaning}\n" for code, meaning in sorted(CODES.items()))
+    """Return a page with one table of error codes for each area, in which each code can be linked to."""
+    sections = (
+        f"## {area}\n\n| code | meaning, and what to do |\n|---|---|\n"
+        + "".join(_code_row(*each) for each in codes.items())
+        for area, codes in AREAS.items()
+    )
     return "\n".join([_ERRORS_HEAD, *sections])
+
+
+def _code_row(code: str, meaning: str) -> str:
+    return f'| <a id="{code}"></a>{code} | {meaning} |\n'
 
 
 _ERRORS_HEAD = """# Error codes
 
-Every error has a code, one sentence, and facts in aligned fields. This page says more about each code: what
-it means and what to do. `sfumato explain CODE` prints the same. `make docs` writes this page from the code.
+Every error has a code, one sentence, and facts in aligned fields. There is one code for each kind of refusal;
+the sentence and the hint say what is special about a case. This page lists what each code means and what to
+do. `sfumato explain CODE` prints the same. `make docs` writes this page from the code.
 """
 
 

@@ -116,7 +116,7 @@ class Reference:
         """The code of the refusal, "charged", or the answer given for nothing."""
         for name in sorted(charge.accounts):
             if name not in self.opened:
-                return "SF-B103" if name.startswith("quota") else "SF-B103"
+                return "SF-B103"
         mine = [asked for asked in self.asked if asked.accounts == charge.accounts]
         keyed = next((asked for asked in mine if charge.key and asked.key == charge.key), None)
         if keyed is not None and keyed.request != charge.request:

@@ -1,27 +1,45 @@
-"""Every error code that the source names has an explanation, and no explanation is left over."""
+"""The table of error codes, the source and the tests name the same codes, and there are few of them."""
 
 import re
 from pathlib import Path
 
-from sfumato.errors.codes import CODES
+import pytest
 
-SOURCE = Path(__file__).parents[2] / "src" / "sfumato"
+from sfumato.errors.codes import AREAS, CODES
+
+TESTS = Path(__file__).parents[1]
+SOURCE = TESTS.parent / "src" / "sfumato"
 CODE = re.compile(r"SF-[A-Z]\d{3}")
+MOST_CODES = 160
 
 
-def named_in_source() -> set[str]:
-    files = (file for file in SOURCE.rglob("*.py") if file.name != "codes.py")
-    return {code for file in files for code in CODE.findall(file.read_text(encoding="utf-8"))}
+def find_codes(folder: Path, *but: Path) -> set[str]:
+    files = (file for file in folder.rglob("*") if file.suffix in {".py", ".js", ".html", ".txt"})
+    return {
+        code
+        for file in files
+        if not any(file.is_relative_to(each) for each in but)
+        for code in CODE.findall(file.read_text(encoding="utf-8"))
+    }
 
 
-def test_every_code_is_explained() -> None:
-    assert named_in_source() - set(CODES) == set()
+def test_the_source_and_the_table_have_the_same_codes() -> None:
+    assert find_codes(SOURCE, SOURCE / "errors" / "codes.py") == set(CODES)
 
 
-def test_no_explanation_is_left_over() -> None:
-    assert set(CODES) - named_in_source() == set()
+def test_every_code_is_expected_by_a_test() -> None:
+    """By text: a test that names a code expects it of a call, or of a fixture that it reads."""
+    assert set(CODES) - find_codes(TESTS, TESTS / "docs") == set()
 
 
-def test_explanations_are_sentences() -> None:
-    poor = {code for code, text in CODES.items() if not CODE.fullmatch(code) or not text.endswith((".", ")"))}
-    assert poor == set()
+def test_there_is_one_code_for_each_kind_of_refusal() -> None:
+    assert sum(map(len, AREAS.values())) == len(CODES) <= MOST_CODES
+
+
+@pytest.mark.parametrize("area", AREAS)
+def test_explanations_are_sentences(area: str) -> None:
+    """Each says what is wrong and what to do, in a row of a table."""
+    for code, text in AREAS[area].items():
+        assert CODE.fullmatch(code)
+        assert text.endswith((".", ")"))
+        assert not re.search(r"[|\n]", text)

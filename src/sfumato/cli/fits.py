@@ -87,7 +87,7 @@ class FitCommand:
         path = None if self.output is None else Path(self.output)
         if path is not None and (path.suffix != ".npz" or path.exists() or not path.parent.is_dir()):
             raise UsageError(
-                "SF-U104", "A model is saved to a new .npz file in a folder that exists.", got=str(path)
+                "SF-U102", "A model is saved to a new .npz file in a folder that exists.", got=str(path)
             )
         return path
 
@@ -100,7 +100,7 @@ class FitCommand:
             return kind(**spend, **others)
         except TypeError:
             raise UsageError(
-                "SF-U104", f"{kind.__name__} has no such parameter, or one is missing.", got=", ".join(others)
+                "SF-E187", f"{kind.__name__} has no such parameter, or one is missing.", got=", ".join(others)
             ) from None
 
 
@@ -110,7 +110,7 @@ def find_estimator(name: str) -> Any:
     found = known.get(name.replace("-", "").replace("_", "").casefold())
     if found is None:
         raise UsageError(
-            "SF-U104", "There is no such estimator.", got=name[:80], known=", ".join(known.values())
+            "SF-E187", "There is no such estimator.", got=name[:80], known=", ".join(known.values())
         )
     return getattr(sf.learn, found)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sfumato.errors import LedgerError, SfumatoError
 
-FATAL_CODES = ("SF-L101", "SF-L101", "SF-L103", "SF-L108", "SF-L112")
+FATAL_CODES = ("SF-L101", "SF-L103", "SF-L108", "SF-L112")
 """After one of these errors the ledger refuses every call: it is damaged, exchanged or in doubt."""
 
 

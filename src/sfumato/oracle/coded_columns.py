@@ -107,7 +107,7 @@ def code_columns(names: Sequence[str], bounds: Any, missing: Any, ends: Any = No
     if len(set(names)) < len(names):
         # Sensitivities count one indicator of each column, which its name stands for.
         raise UsageError(
-            "SF-E101",
+            "SF-E110",
             "Two columns have the same name.",
             try_="columns with names of their own",
         )

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 Accepted = TypeVar("Accepted")
 
-_OTHER = frozenset({"SF-Q113", "SF-Q133", "SF-Q133", "SF-Q116", "SF-Q113", "SF-Q159"})
+_OTHER = frozenset({"SF-Q113", "SF-Q116", "SF-Q133", "SF-Q159"})
 """Refusals that have nothing to do with where a number comes from."""
 _COMPUTING = (*COMPARISONS, exp.NEQ, exp.Between, exp.Add, exp.Sub, exp.Mul, exp.Div)
 _MOST_ANSWERS = 16

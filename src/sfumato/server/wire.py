@@ -196,7 +196,7 @@ def parse_number(typed: float | str) -> "int | float | Fraction":
     try:
         return Fraction(typed)
     except ZeroDivisionError:
-        raise UsageError("SF-N104", "A fraction has a denominator above 0.", got=typed) from None
+        raise UsageError("SF-N101", "A fraction has a denominator above 0.", got=typed) from None
 
 
 def parse_spending(spend: SpendBody) -> "Spending":

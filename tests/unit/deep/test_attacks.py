@@ -152,7 +152,7 @@ def test_rows_that_mix_are_found(where: str) -> None:
     trainer = deep.Trainer(
         _Mixing(where), nn.CrossEntropyLoss(), epsilon=4, delta=1e-5, steps=2, batch_size=58, rows=60
     )
-    with pytest.raises(UsageError, match=r"SF-E17[04]"):
+    with pytest.raises(UsageError, match="SF-E174"):
         trainer.fit((x, y))
 
 
@@ -169,7 +169,7 @@ def test_augmentation_and_loss_are_part_of_the_check() -> None:
     with pytest.raises(UsageError, match="SF-E174"):
         unseen.fit((x, y))
     # (n, 1) against (n,) is n × n by broadcasting.
-    with pytest.raises(UsageError, match="SF-E17"):
+    with pytest.raises(UsageError, match="SF-E174"):
         deep.Trainer(nn.Linear(5, 1), nn.MSELoss(), **settings).fit((x, y.float()))
 
 
@@ -378,7 +378,7 @@ def test_what_depends_on_how_many_rows_there_are_is_refused(
     module: nn.Module, settings: dict[str, Any]
 ) -> None:
     data = torch.rand(8, 1, 3) if settings else torch.rand(8, 3), torch.arange(8) % 2
-    with pytest.raises(UsageError, match=r"SF-E17[06]"):
+    with pytest.raises(UsageError, match=r"SF-E17[46]"):
         deep.Trainer(module, nn.CrossEntropyLoss(), steps=1, batch_size=4, rows=8, **settings).fit(data)
 
 

@@ -244,7 +244,7 @@ def test_every_estimator_is_handed_over() -> None:
 def test_models_that_are_not_listed_never_become_jobs(remote: RemoteSession) -> None:
     body = {"kind": "fit", "key": "k", "table": "visits", "features": ["age"], "target": "ill"}
     for sent in ({"name": "LogisticRegression", "parameters": {"nope": 1}},):
-        with pytest.raises(SfumatoError, match="SF-W15"):
+        with pytest.raises(SfumatoError, match="SF-E187"):
             remote._connection.post("/api/jobs", {**body, "model": sent})
     known = {"name": "GaussianNB", "parameters": {"epsilon": 1}}
     rows = {"table": "visits", "steps": [["__class__", [], {}]]}

@@ -323,7 +323,7 @@ def compute_sql(
     `simulate` draws the noise once more, or says why it cannot.
     """
     if not isinstance(text, str):
-        raise UsageError("SF-N101", "SQL over an answer is a text.", try_='r.sql("SELECT * FROM answer")')
+        raise UsageError("SF-N104", "SQL over an answer is a text.", try_='r.sql("SELECT * FROM answer")')
     traced = trace_select(text, answer.origins, chosen=answer.chosen)
     noisy = traced is not None and any(each.noisy and each.reason is None for each in traced.origins)
     rows = simulate() if noisy else ""

@@ -20,8 +20,8 @@ PATIENCE = 10.0
 """Seconds that questions have to finish, when the snapshot that they read was replaced."""
 _ENDING = 60.0
 """Seconds within which a question that is ended stops."""
-_UNREACHABLE = ("SF-C209", "SF-N113", "SF-C209")
-"""Codes of errors that say that a database or a Spark cannot be reached now."""
+_UNREACHABLE = ("SF-C209", "SF-N113")
+"""Codes of errors that say that a database or Spark, or its library, is not available now."""
 
 
 @contextmanager

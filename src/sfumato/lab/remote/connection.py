@@ -23,8 +23,8 @@ _BUSY = (429, 502, 503, 504)
 """Answers of a server, or of a proxy before it, that say to come again."""
 _PENDING = "SF-L107"
 """The first of two equal requests is still at work, or was cut off elsewhere after it was charged."""
-_LATER = ("SF-W108", "SF-W108", "SF-W157")
-"""Too many requests or questions at once; and what a proxy says while the server behind it is started."""
+_LATER = ("SF-W108", "SF-W157")
+"""Too many requests at once; and what a proxy says while the server behind it is started."""
 _SOON = 5.0
 """Seconds for which a request is sent again that found the server ill."""
 _TOKEN = re.compile(r"[!-~]{1,500}\Z", re.ASCII)

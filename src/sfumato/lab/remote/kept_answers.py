@@ -13,10 +13,6 @@ if TYPE_CHECKING:
     from sfumato.ledger import Charge, Ledger, Released
 
 
-NOT_KEPT = "SF-W168"
-"""The code of the refusal of what would have to be charged."""
-
-
 class KeptOnlyLedger:
     """A ledger as it is read: what was answered is given again, and what would be charged is refused."""
 
@@ -60,7 +56,7 @@ def restrict_to_kept(session: Session) -> Session:
 def not_kept_error() -> PolicyError:
     """Return the refusal of what would have to be charged."""
     return PolicyError(
-        NOT_KEPT,
+        "SF-W168",
         "This was not answered before, or the table has changed since, so it would have to be charged.",
         try_="release or fit it again",
     )

@@ -97,7 +97,7 @@ class FrequentItemsets(PrivateEstimator):
         names = check_items(self.items)
         if len(names) != columns:
             raise UsageError(
-                "SF-E101",
+                "SF-E176",
                 "The matrix must have one column for each item.",
                 items=str(len(names)),
                 columns=str(columns),

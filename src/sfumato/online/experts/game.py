@@ -51,7 +51,7 @@ class Experts:
     ) -> None:
         self.n, self.horizon = parse_whole(n, "n"), parse_whole(horizon, "horizon")
         if self.n < 2:
-            raise UsageError("SF-E187", "There must be at least two experts to choose from.", got=f"{self.n}")
+            raise UsageError("SF-N101", "There must be at least two experts to choose from.", got=f"{self.n}")
         facts = Facts(
             self.n,
             self.horizon,

@@ -60,7 +60,7 @@ class LazyMajority(ExpertMethod):
         for name in ("batch", "switches"):
             object.__setattr__(self, name, parse_whole(getattr(self, name), name))
         if (self.extra * GRID).denominator != 1 or self.extra > _MOST_EXTRA:
-            raise UsageError("SF-N316", "extra must be whole steps of the grid of losses, and at most 2^40.")
+            raise UsageError("SF-N101", "extra must be whole steps of the grid of losses, and at most 2^40.")
 
     @classmethod
     def calibrated(cls, experts: int, horizon: int, epsilon: Fraction, delta: Fraction) -> LazyMajority:
