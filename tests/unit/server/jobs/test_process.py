@@ -51,6 +51,7 @@ def test_every_failure_says_the_same(lab: Lab, monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setattr(process, "run_task", fail)
     job = run(lab, repr(problem))
     assert (job.state, job.outcome) == (JobState.CUT_OFF, write_cut_off())
+    assert write_cut_off()["code"] == "SF-W165"
     assert type(problem).__name__ in (lab.folder / "incidents.log").read_text()
 
 

@@ -101,6 +101,7 @@ def test_a_cancelled_job_says_what_it_may_have_charged(store: JobStore) -> None:
     told = [str((each.outcome or {}).get("title")) for each in said]
     assert ["nothing was charged" in each for each in told] == [True, True, False, False]
     assert "stays charged" in told[2]
+    assert [(each.outcome or {}).get("code") for each in said] == ["SF-W165"] * 3 + [None]
     # A process that had not noticed yet begins nothing, and what it finds is not kept.
     with pytest.raises(PolicyError, match="SF-U101"):
         store.mark_begun(runs.id, "w3")
