@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from sfumato.errors import missing_extra
 
 if find_spec("torch") is None:
-    raise missing_extra("torch", "SF-N113", "Deep learning needs torch, which is not installed.")
+    raise missing_extra("torch", "Deep learning needs torch, which is not installed.")
 
 from sfumato.deep.canaries import score_gradient_canaries, score_loss_canaries
 from sfumato.deep.ready.estimators import Classifier, Regressor, load

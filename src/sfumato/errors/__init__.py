@@ -123,9 +123,9 @@ class PrivacyWarning(UserWarning):
     """A budget or a query was typed that is allowed and promises almost no privacy."""
 
 
-def missing_extra(extra: str, code: str, sentence: str, /, **facts: str) -> UsageError:
+def missing_extra(extra: str, sentence: str, /, **facts: str) -> UsageError:
     """Return the error for a library that is not installed and that this extra brings."""
-    return UsageError(code, sentence, **facts, try_=f'pip install "sfumato[{extra}]"')
+    return UsageError("SF-N113", sentence, **facts, try_=f'pip install "sfumato[{extra}]"')
 
 
 def _rebuild(kind: type[SfumatoError], code: str, sentence: str, facts: dict[str, str]) -> SfumatoError:

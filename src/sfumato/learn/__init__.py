@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from sfumato.errors import missing_extra
 
 if find_spec("sklearn") is None:
-    raise missing_extra("learn", "SF-N113", "Learning needs scikit-learn, which is not installed.")
+    raise missing_extra("learn", "Learning needs scikit-learn, which is not installed.")
 
 from sfumato.learn.auto import AutoClassifier
 from sfumato.learn.base.accounts import Account

@@ -9,4 +9,4 @@ from importlib.util import find_spec
 from sfumato.errors import missing_extra
 
 if not all(map(find_spec, ("argon2", "fastapi", "jinja2", "uvicorn"))):
-    raise missing_extra("server", "SF-N113", "The server is not installed.")
+    raise missing_extra("server", "The server is not installed.")

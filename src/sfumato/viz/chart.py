@@ -92,7 +92,6 @@ def _renderer() -> ModuleType:
     except ImportError:
         raise missing_extra(
             "plot",
-            "SF-N113",
             "Saving this picture needs the plot extra, which is not installed.",
             why="only .json can be written without it",
         ) from None

@@ -51,7 +51,7 @@ def test_markup_is_printed_and_not_read(lab: sf.Lab) -> None:
 
 
 def test_what_to_install_is_not_read_as_markup(capsys: pytest.CaptureFixture[str]) -> None:
-    output.print_styled(missing_extra("plot", "SF-N113", "It is missing."), "yellow")
+    output.print_styled(missing_extra("plot", "It is missing."), "yellow")
     assert 'pip install "sfumato[plot]"' in capsys.readouterr().out
 
 

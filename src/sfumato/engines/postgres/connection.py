@@ -131,9 +131,7 @@ def import_library() -> Any:
     try:
         import psycopg
     except ImportError:
-        raise missing_extra(
-            "postgres", "SF-N113", "A source in PostgreSQL needs the library psycopg."
-        ) from None
+        raise missing_extra("postgres", "A source in PostgreSQL needs the library psycopg.") from None
     return psycopg
 
 

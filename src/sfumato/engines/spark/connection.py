@@ -157,7 +157,7 @@ def _library() -> Any:
     try:
         return _quiet(_imported)
     except ImportError:
-        raise missing_extra("spark", "SF-N113", "A source in Spark needs the library pyspark.") from None
+        raise missing_extra("spark", "A source in Spark needs the library pyspark.") from None
 
 
 def _imported() -> Any:

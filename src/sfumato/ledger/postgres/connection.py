@@ -110,9 +110,7 @@ def import_psycopg() -> ModuleType:
     try:
         import psycopg
     except ImportError:
-        raise missing_extra(
-            "postgres", "SF-N113", "A ledger in PostgreSQL needs the psycopg package."
-        ) from None
+        raise missing_extra("postgres", "A ledger in PostgreSQL needs the psycopg package.") from None
     return psycopg  # type: ignore[no-any-return,unused-ignore]
 
 

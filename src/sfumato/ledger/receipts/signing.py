@@ -132,7 +132,7 @@ def _import_ed25519() -> ModuleType:
     try:
         from cryptography.hazmat.primitives.asymmetric import ed25519
     except ImportError:
-        raise missing_extra("receipts", "SF-N113", "Signatures need the cryptography package.") from None
+        raise missing_extra("receipts", "Signatures need the cryptography package.") from None
     return ed25519  # type: ignore[no-any-return,unused-ignore]
 
 
