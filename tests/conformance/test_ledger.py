@@ -103,16 +103,12 @@ def test_accounts_are_listed_by_name_with_exact_totals(ledger: Ledger) -> None:
     assert ledger.read_spent("population:a") == NOTHING
 
 
-@pytest.mark.parametrize(
-    ("account", "code"), [("population:nobody", "SF-B103"), ("quota:patient_id:bob", "SF-B103")]
-)
-def test_an_unknown_account_pays_nothing_and_neither_do_the_others(
-    ledger: Ledger, account: str, code: str
-) -> None:
-    with pytest.raises(PolicyError, match=code):
+@pytest.mark.parametrize("account", ["population:nobody", "quota:patient_id:bob"])
+def test_an_unknown_account_pays_nothing_and_neither_do_the_others(ledger: Ledger, account: str) -> None:
+    with pytest.raises(PolicyError, match="SF-B103"):
         ledger.charge(ask("q", accounts=(PEOPLE, account)))
     for look in (ledger.read_budget, ledger.read_spent):
-        with pytest.raises(PolicyError, match=code):
+        with pytest.raises(PolicyError, match="SF-B103"):
             look(account)
     assert ledger.read_spent(PEOPLE) == NOTHING
 
