@@ -158,7 +158,7 @@ def test_two_columns_of_one_name_are_refused() -> None:
     """Sensitivities count one indicator of each name."""
     with pytest.raises(SfumatoError) as refused:
         code_columns(["ward", "ward"], {"ward": ["A", "B"]}, None)
-    assert refused.value.code == "SF-E101"
+    assert refused.value.code == "SF-E110"
 
 
 def test_columns_of_arrays_go_by_their_places() -> None:

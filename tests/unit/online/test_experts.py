@@ -332,7 +332,7 @@ def test_what_interrupts_a_step_ends_the_game(monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize(
     ("stated", "code"),
     [
-        ({"n": 1}, "SF-E187"),
+        ({"n": 1}, "SF-N101"),
         ({"method": "best"}, "SF-E187"),
         ({"losses": "kind"}, "SF-E187"),
         ({"method": "leader", "delta": 0}, "SF-N316"),

@@ -273,7 +273,7 @@ def test_columns_that_list_no_items_are_refused(tmp_path: Path) -> None:
     [
         ({"items": ["a", "a"]}, [["a"]], "SF-E101"),
         ({"items": []}, [["a"]], "SF-E101"),
-        ({"items": ["a", "b"]}, np.zeros((3, 3)), "SF-E101"),
+        ({"items": ["a", "b"]}, np.zeros((3, 3)), "SF-E176"),
         ({"items": ["a", "b"]}, ["ab"], "SF-E176"),
         ({"items": ["a", "b"], "epsilon": None}, [["a"]], "SF-N109"),
     ],
