@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from parts.our_draws import draw_noisy
-from sfumato.cli import clinic
-from sfumato.cli.demo import create_clinic
+from sfumato.cli.demo import create_clinic, make_visits
 from sfumato.curator.answers.post_processing import compute_interval
 
 if TYPE_CHECKING:
@@ -52,7 +51,7 @@ def measure_clinic(draws: int = 100) -> list[HalfWidths]:
     """Return the half-widths of every number of the demo, as its analyst gets them."""
     found = []
     with tempfile.TemporaryDirectory() as scratch:
-        session = create_clinic(Path(scratch) / "clinic", clinic.visits()).session("ada")
+        session = create_clinic(Path(scratch) / "clinic", make_visits()).session("ada")
         for words, sql, epsilon in QUESTIONS:
             query = session.sql(sql)
             plan = query.plan({"epsilon": epsilon})
