@@ -10,7 +10,6 @@ from sfumato.curator.plan.sensitivity import SumSensitivity
 from sfumato.curator.plan.steps import Choices, DiscoveredChoices
 from sfumato.curator.question.measurement import MINIMUM_SHARE, ModeOf, QuantileOf
 from sfumato.engines import program as engine
-from sfumato.errors import UsageError
 from sfumato.noise import ExtremeMechanism, ModeMechanism, QuantilesMechanism, Surroundings
 
 if TYPE_CHECKING:
@@ -67,11 +66,7 @@ def _around(
     if isinstance(asked[0], ModeOf) or asked[0].is_end:
         return None
     sensitivity = SumSensitivity.of(resolved.contribution.row_moves)
-    # So little may be spent that no noise is wide enough; the choice itself needs far less.
-    try:
-        noise = spend.noise(sensitivity, share * _AROUND)
-    except UsageError:
-        return None
+    noise = spend.noise(sensitivity, share * _AROUND)
     shares = len({each.share for each in asked if isinstance(each, QuantileOf)})
     # How many keys will be discovered is not known: their edges are few from the start.
     cells = _FEW_KEYS if resolved.discovers_keys else resolved.cells

@@ -154,9 +154,10 @@ def test_an_answer_from_before_has_no_interval(lab: Any) -> None:
     assert read.interval()["mid_low"].to_pylist() == [None, None]
 
 
-def test_a_spend_too_small_for_the_counts_still_answers(lab: Any) -> None:
+def test_the_interval_of_the_smallest_spend_is_the_whole_range(lab: Any) -> None:
     released = lab.session().sql("SELECT MEDIAN(age) AS mid FROM visits").release(epsilon=4e-12)
-    assert released.interval()["mid_low"].to_pylist() == [None]
+    interval = released.interval()
+    assert (interval["mid_low"].to_pylist(), interval["mid_high"].to_pylist()) == ([0], [110])
 
 
 NOTES = ("flu", "cold", "rash")
