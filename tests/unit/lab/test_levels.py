@@ -172,9 +172,10 @@ def test_an_answer_is_read_with_the_parts_it_was_measured_with(session: Any) -> 
     """Whichever strategy would be planned now."""
     query = session.sql("SELECT ward, sex, SUM(cost) AS s FROM t GROUP BY CUBE (ward, sex)")
     plan = query.plan({"epsilon": 0.6})
-    finest = (StrategyItem((0, 1), plan.pool.names[0], Fraction(1)),)
-    other = plan.with_strategy(finest)
-    assert other.strategy == finest != plan.strategy
+    parts = {(): Fraction(1, 4), (0, 1): Fraction(3, 4)}
+    items = tuple(StrategyItem(keys, plan.pool.names[0], part) for keys, part in parts.items())
+    other = plan.with_strategy(items)
+    assert other.strategy == items != plan.strategy
     first = Release(other, session._payer.pay(other, "another strategy"))
     again = query.release(epsilon=0.6)
     assert again.receipt.replayed

@@ -21,7 +21,7 @@ from serving import ServedClinic
         (b'{"question": {"sql": "SELECT COUNT(*) FROM visits"}, "spend": {"epsilon": NaN}}', "SF-N105", 400),
         (
             b'{"question": {"sql": "SELECT COUNT(*) FROM visits"}, "spend": {"epsilon": "1/0"}}',
-            "SF-N104",
+            "SF-N101",
             400,
         ),
         (

@@ -145,7 +145,7 @@ def test_weights_that_the_moves_are_not_for_are_refused() -> None:
 
 
 def test_noise_that_cannot_be_drawn_is_not_planned() -> None:
-    wide = _plan("COUNT(*), AVG(x)", GaussianSpend(Fraction(6000), "Gaussian"))
+    wide = _plan("COUNT(*), AVG(x)", GaussianSpend(Fraction(6000 * 2**10), "Gaussian"))
     assert wide.shaped is None
     assert isinstance(wide.measured[0].noise, GaussianNoise)
 
