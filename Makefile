@@ -5,8 +5,9 @@ PYTHON ?= python3
 VENV ?= .venv
 PEERS := .venv-peers
 BIN := $(VENV)/bin
-# Four at a time on two cores, because tests wait for servers, browsers and reply slots. TESTS adds options.
-PYTEST = $(BIN)/python tools/run_tests.py -n 4 --dist loadgroup --no-loadscope-reorder $(TESTS)
+# Three at a time on two cores, because tests wait for servers, browsers and reply slots; a fourth process costs more
+# start-up time than it gains. TESTS adds options.
+PYTEST = $(BIN)/python tools/run_tests.py -n 3 --dist loadgroup --no-loadscope-reorder $(TESTS)
 # Tests of `make check`: packages whose tests take a few seconds each, and the rules of the code base. All others
 # are left to `make test`.
 QUICK := attacks audit cli curator files identity ledger local online oracle privacy queries viz
